@@ -153,7 +153,14 @@ constexpr Parameter head_parameter(const char* name, const char* doc, int own_ra
   return p;
 }
 
-// Declares a tensor of a method that the call writes (method/method.h).
+// How many written parameters of one method a call may give. A call with more throws
+// Error(unsupported).
+inline constexpr int kMostWritten = 4;
+
+// Declares a tensor of a method that the call writes (method/method.h), one of at most
+// kMostWritten. It is an output of the forward call and of the backward call, whichever of them
+// writes it: both check that it is writable, and that its range of addresses has no part of another
+// tensor, not even in gaps between rows.
 template <class Variant, auto Member>
 constexpr Parameter written_parameter(const char* name, const char* doc) {
   Parameter p = parameter<Variant, Member>(name, doc);

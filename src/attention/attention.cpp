@@ -4,7 +4,8 @@
 // The .cpp files directly in src/attention are above all its rooms. In: the caller's tensors,
 // options, context and workspace. Out: results in the caller's memory or in new tensors. They check
 // a call (room call), plan it, lay out its workspace (plan, forward, backward, tangents), and run
-// its passes. They may use all rooms, the kernel tables and src/base.
+// its passes; a call with a method they check and hand to it. They may use all rooms, the kernel
+// tables, src/base and the methods' src/method/method_call.h.
 #include <algorithm>
 #include <memory>
 
@@ -54,7 +55,7 @@ struct MethodForward {
       : call(checked),
         captures(requested_captures(checked.problem, checked.options)),
         plan(checked.options.method->plan(call)) {}
-  size_t workspace_bytes() const { return plan.workspace_bytes; }
+  size_t workspace_bytes() const { return workspace_bytes_of(plan); }
 };
 
 // Calls visit(call, prepared, grouped) with the call that runs, prepared for the element type in

@@ -5,6 +5,7 @@
 
 #include "attention/backward/backward_layout.h"
 #include "base/call_memory.h"
+#include "base/tensor_memory.h"
 #include "method/method_call.h"
 
 namespace rapt {
@@ -57,7 +58,7 @@ struct MethodBackward {
 
   MethodBackward(const CheckedCall& checked, const WantedGradients& wanted_of_call)
       : call(checked), wanted(wanted_of_call), plan(planned(call, wanted)) {}
-  size_t workspace_bytes() const { return plan.workspace_bytes; }
+  size_t workspace_bytes() const { return workspace_bytes_of(plan); }
 
  private:
   static MethodPlan planned(const MethodCall& call, const WantedGradients& wanted) {
@@ -76,19 +77,9 @@ auto with_prepared(const CheckedCall& call, const BackwardRequest& request, cons
   });
 }
 
-void clear_dim(const TensorView& view, int dim, std::byte* at) {
-  const int64_t size = size_of(view.dtype);
-  if (dim == view.rank) {
-    std::fill_n(at, size, std::byte{0});
-    return;
-  }
-  for (int64_t i = 0; i < view.shape[dim]; ++i, at += view.strides[dim] * size)
-    clear_dim(view, dim + 1, at);
-}
-
 template <class E>
 void run(const CheckedCall& checked, const PreparedBackward<E>& prepared, const GradientInputs& in,
-         const GradientTargets& targets, std::byte* scratch) {
+         const GradientTargets& targets, const GradientOutputs&, std::byte* scratch) {
   const Captures no_captures = {};
   const Outputs no_outputs = {};
   const ForwardCall<E> forward(checked, prepared.kernels, no_captures, no_outputs,
@@ -104,8 +95,8 @@ void run(const CheckedCall& checked, const PreparedBackward<E>& prepared, const 
 }
 
 void run(const CheckedCall&, const MethodBackward& prepared, const GradientInputs& in,
-         const GradientTargets& targets, std::byte* scratch) {
-  prepared.call.method().backward(prepared.call, {prepared.wanted, in, targets}, scratch);
+         const GradientTargets& targets, const GradientOutputs& outputs, std::byte* scratch) {
+  prepared.call.method().backward(prepared.call, {prepared.wanted, in, targets, outputs}, scratch);
 }
 
 // Checks the forward state and the gradients of its results.
@@ -130,11 +121,10 @@ void backward(const CheckedCall& checked, const Prepared& prepared,
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
   if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
     for (const GradientSpec& spec : specs)
-      if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
-        clear_dim(view, 0, static_cast<std::byte*>(view.data));
+      if (spec.wanted) set_to_zero(outputs.*spec.view);
     return;
   }
-  run(checked, prepared, in, targets, scratch);
+  run(checked, prepared, in, targets, outputs, scratch);
 }
 
 }  // namespace

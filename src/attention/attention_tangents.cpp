@@ -2,7 +2,6 @@
 // attention_backward_jvp().
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "attention/call/learned_parameters.h"
@@ -10,6 +9,7 @@
 #include "attention/tangents/tangent_layout.h"
 #include "base/call_memory.h"
 #include "base/check_argument.h"
+#include "base/tensor_memory.h"
 
 namespace rapt {
 namespace {
@@ -70,10 +70,6 @@ TangentInputs check_tangents(const CheckedCall& call, const InputTangents& tange
              std::to_string(wanted.score_parameter_count));
   expand_parameter_tangents(p, options.scores, tangents.score_parameters, wanted, in);
   return in;
-}
-
-void clear(Tensor& t) {
-  if (t.count() > 0) std::memset(t.data(), 0, bytes_of(t.dims(), t.dtype()));
 }
 
 // Everything that both functions share: the plan of a call, and its scratch.
@@ -139,7 +135,7 @@ StateTangents jvp(const CheckedCall& checked, const AttentionState& state,
                  add_or_max(bytes_of(rows, p.output_dtype), bytes_of(numbers, p.result_dtype))),
       checked.context, "");
   StateTangents result{Tensor(p.output_dtype, rows), Tensor(p.result_dtype, numbers)};
-  clear(result.output), clear(result.statistic);
+  set_to_zero(result.output), set_to_zero(result.statistic);
   StateTargets targets;
   take_output_operand(result.output, true, targets.output);
   if (result.output.count() == 0) targets.output.data = nullptr;
@@ -178,7 +174,7 @@ Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
   GradientOutputs outputs;
   allocate_results(specs, result, outputs);
   for (const GradientSpec& spec : specs)
-    if (spec.wanted) clear(result.*spec.tensor);
+    if (spec.wanted) set_to_zero(result.*spec.tensor);
   const GradientTargets targets = check_gradient_outputs(checked, specs, inputs, outputs, {});
   prepared.with_call(checked, wanted, in, {}, targets,
                      [&](TangentCall<E>& call) { run_backward_jvp(call, checked.context); });

@@ -122,6 +122,10 @@ class ScratchPlanner {
   // Bytes to allocate, so that the first array can be aligned. Throws Error(overflow).
   size_t total() {
     add(kScratchAlignment - 1);
+    return aligned_total();
+  }
+  // Bytes of all arrays, in memory whose beginning is aligned. Throws Error(overflow).
+  size_t aligned_total() const {
     if (overflow_)
       throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
     return bytes_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/check_argument.h"
@@ -144,6 +145,33 @@ bool take_turns(const TensorView& a, const TensorView& b) {
 
 bool overlap(const TensorView& a, const TensorView& b) {
   return extent_of("tensor", a).meets(extent_of("tensor", b));
+}
+
+namespace {
+
+// The elements from `at` on. The dimensions from `dense` on are `bytes` without a gap.
+void set_dims_to_zero(const TensorView& view, int dim, int dense, size_t bytes,
+                      std::byte* at) noexcept {
+  if (dim == dense) {
+    std::memset(at, 0, bytes);
+    return;
+  }
+  const int64_t step = view.strides[dim] * size_of(view.dtype);
+  for (int64_t i = 0; i < view.shape[dim]; ++i)
+    set_dims_to_zero(view, dim + 1, dense, bytes, at + i * step);
+}
+
+}  // namespace
+
+void set_to_zero(const TensorView& view) noexcept {
+  if (view.empty()) return;
+  const int64_t size = size_of(view.dtype);
+  int64_t count = 1;
+  int dense = view.rank;
+  while (dense > 0 && (view.shape[dense - 1] == 1 || view.strides[dense - 1] == count))
+    count *= view.shape[--dense];
+  set_dims_to_zero(view, 0, dense, static_cast<size_t>(count * size),
+                   static_cast<std::byte*>(view.data));
 }
 
 }  // namespace rapt

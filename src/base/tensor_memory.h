@@ -1,6 +1,6 @@
 #pragma once
-// The memory that a view reaches: its addresses, alignment and overlaps, and the checks of an
-// output.
+// The memory that a view reaches: its addresses, alignment and overlaps, the checks of an output,
+// zeros.
 #include <cstdint>
 #include <string>
 
@@ -39,5 +39,8 @@ void check_alignment(const char* name, const TensorView& view);
 // Checks an output tensor and returns its addresses. Throws Error(shape, dtype, argument,
 // overlap, overflow).
 Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype);
+
+// Sets all elements to 0, whole rows at once where they are dense.
+void set_to_zero(const TensorView& view) noexcept;
 
 }  // namespace rapt

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
 #include "base/scratch_planner.h"
+#include "base/tensor_memory.h"
 #include "method/method_call.h"
 #include "method/shared_heads.h"
 #include "rapt/float16.h"
@@ -48,7 +48,7 @@ struct MeanPlan {
     worker.place(sums, {shared_heads + 1, call.problem.value_dim});
     worker.place_if(shared_heads > 0, heads, {shared_heads});
     of_worker = whole.repeat(worker, threads());
-    bytes = whole.total();
+    bytes = whole.aligned_total();
   }
   // To read and add a number takes as long as several multiplications.
   static double work_of(const Problem& p) {
@@ -179,20 +179,6 @@ void sum_gradients(const MethodCall& call, const MethodGradients& g,
   });
 }
 
-// Clears a gradient [..., rows, head_dim] that is 0.
-void clear(const Operand& target, const Problem& p, int64_t rows) {
-  if (!target.data) return;
-  const int64_t size = size_of(target.dtype);
-  for (int64_t head = 0; head < p.heads; ++head) {
-    const TensorView matrix = matrix_of(target, p, head, rows, p.head_dim);
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t d = 0; d < p.head_dim; ++d)
-        std::memset(static_cast<std::byte*>(matrix.data) +
-                        (row * matrix.strides[0] + d * matrix.strides[1]) * size,
-                    0, static_cast<size_t>(size));
-  }
-}
-
 // The heads that share a value, if its gradient is wanted.
 SharedHeads heads_of_values(const MethodCall& call, const WantedGradients& wanted) {
   WantedGradients of_value;
@@ -231,8 +217,8 @@ MethodPlan Mean::plan_backward(const MethodCall& call, const WantedGradients& wa
 
 void Mean::backward(const MethodCall& call, const MethodGradients& g, std::byte* scratch) const {
   const Problem& p = call.problem;
-  clear(g.targets.query, p, p.q_len);
-  clear(g.targets.key, p, p.k_len);
+  if (g.wanted.query) set_to_zero(g.tensors.d_query);
+  if (g.wanted.key) set_to_zero(g.tensors.d_key);
   if (g.targets.scale) *g.targets.scale = 0;
   if (!g.targets.value.data) return;
   const SharedHeads shared = heads_of_values(call, g.wanted);

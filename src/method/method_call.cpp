@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include "attention/call/learned_parameters.h"
+#include "base/call_memory.h"
 #include "base/check_argument.h"
+#include "base/scratch_planner.h"
 #include "mask/per_batch.h"
 #include "rapt/mask/and.h"
 #include "rapt/mask/causal.h"
@@ -111,6 +113,15 @@ void check_dtype(const Method& method, DType dtype) {
          std::string("query is ") + name_of(dtype) + "; accepted are: " + possible);
 }
 
+// Throws Error(argument) if a tensor is missing that the declaration requires.
+void require_tensors(const Declaration& declaration, const void* method) {
+  for (const Parameter& parameter : declaration.parameters)
+    if (parameter.required && parameter.type == ParameterType::tensor &&
+        !parameter.get(method).tensor.defined())
+      throw Error(ErrorCode::argument, std::string("method ") + declaration.name + ": " +
+                                           parameter.name + " is missing; it is required");
+}
+
 // Whether several heads of the problem read the same matrix of a tensor.
 bool is_shared(const TensorView& view, const Problem& p) {
   int64_t matrices = 1;
@@ -150,6 +161,14 @@ void check_options(const Method& method, const CheckedCall& call) {
 
 }  // namespace
 
+size_t workspace_bytes_of(const MethodPlan& plan) {
+  if (plan.workspace_bytes == 0) return 0;
+  const size_t bytes = add_or_max(plan.workspace_bytes, kScratchAlignment - 1);
+  if (bytes == SIZE_MAX)
+    throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
+  return bytes;
+}
+
 TensorView matrix_of(const Operand& o, const Problem& p, int64_t head, int64_t rows, int64_t dims) {
   int64_t index[kMaxRank];
   p.index_of(head, index);
@@ -171,7 +190,9 @@ MethodCall::MethodCall(const CheckedCall& call)
     : checked(call), problem(call.problem), context(call.context) {
   const Method& called = method();
   check_argument("method", [&] {
-    check_parameters(called.declaration(), dynamic_cast<const void*>(&called));
+    const void* const object = dynamic_cast<const void*>(checked.options.method);
+    check_parameters(called.declaration(), object);
+    require_tensors(called.declaration(), object);
     for_each_method_tensor(&called, [](const Parameter& parameter, const TensorView& tensor) {
       extent_of(parameter.name, tensor);
       check_alignment(parameter.name, tensor);
@@ -227,6 +248,7 @@ void check_gradients(const MethodCall& call, const WantedGradients& wanted) {
       {wanted.bias, scope.d_bias, "bias"},
       {wanted.scale, scope.d_scale, "scale"},
       {wanted.score_parameters, scope.d_score_parameters, "score_parameters"},
+      {wanted.relative(), scope.d_relative, "relative"},
       {wanted.normalizer_parameters, false, "normalizer_parameters"},
   };
   for (const auto& gradient : gradients)
@@ -237,7 +259,7 @@ void check_gradients(const MethodCall& call, const WantedGradients& wanted) {
 
 void check_gradients_of_results(const MethodCall& call, const BackwardInputs& inputs) {
   const MethodScope& scope = call.method().scope();
-  if (inputs.d_statistic.defined() && !scope.d_statistic)
+  if (inputs.d_statistic.defined() && (!scope.d_statistic || scope.statistic == Statistic::none))
     reject(call.method(), "d_statistic", "no gradient through the statistic; leave it out");
   if (inputs.d_weights.defined() && !scope.d_weights)
     reject(call.method(), "d_weights", "no gradient through returned weights; leave it out");

@@ -17,10 +17,14 @@ namespace rapt {
 // What a method says about a call before it runs.
 struct MethodPlan {
   const char* kernel = "";     // the kernel class: "lsh: ..."; static text
-  size_t workspace_bytes = 0;  // for all threads
+  size_t workspace_bytes = 0;  // from `scratch` on, for all threads; the call adds what aligns it
   int threads = 1;             // the most that work on the call, the caller included
   int64_t pairs = 0;           // pairs (query, key) whose scores are computed, at most
 };
+
+// Bytes of the caller's workspace, which may begin anywhere: those of the plan, and what the way to
+// the first aligned byte takes. Throws Error(overflow).
+size_t workspace_bytes_of(const MethodPlan& plan);
 
 // Results of the forward pass; all are checked. Members of `outputs` without data are not wanted.
 struct MethodResults {
@@ -33,6 +37,7 @@ struct MethodGradients {
   const WantedGradients& wanted;
   const GradientInputs& inputs;
   const GradientTargets& targets;
+  const GradientOutputs& tensors;  // the same as `targets`, each as one tensor
 };
 
 // The keys that the queries of a head may attend to.
@@ -50,7 +55,7 @@ struct KeyReach {
 };
 
 // The matrix [rows, dims] of the head at flat index `head`, in the caller's memory. `rows` is q_len
-// or k_len, `dims` head_dim or value_dim. Also for outputs and gradients.
+// or k_len, `dims` head_dim or value_dim. Also for outputs and gradients, so that it is writable.
 TensorView matrix_of(const Operand& operand, const Problem& problem, int64_t head, int64_t rows,
                      int64_t dims);
 // The same for one number per row: [rows].
@@ -70,15 +75,15 @@ class MethodCall {
 
   const Method& method() const noexcept { return *checked.options.method; }
 
-  // The matrix of a head: [q_len, head_dim], [k_len, head_dim], [k_len, value_dim].
+  // The matrix of a head, read-only: [q_len, head_dim], [k_len, head_dim], [k_len, value_dim].
   TensorView query(int64_t head) const {
-    return matrix_of(problem.query, problem, head, problem.q_len, problem.head_dim);
+    return input_of(problem.query, head, problem.q_len, problem.head_dim);
   }
   TensorView key(int64_t head) const {
-    return matrix_of(problem.key, problem, head, problem.k_len, problem.head_dim);
+    return input_of(problem.key, head, problem.k_len, problem.head_dim);
   }
   TensorView value(int64_t head) const {
-    return matrix_of(problem.value, problem, head, problem.k_len, problem.value_dim);
+    return input_of(problem.value, head, problem.k_len, problem.value_dim);
   }
 
   bool causal() const noexcept { return causal_; }
@@ -87,6 +92,12 @@ class MethodCall {
   int64_t allowed_pairs() const noexcept;
 
  private:
+  TensorView input_of(const Operand& operand, int64_t head, int64_t rows, int64_t dims) const {
+    TensorView view = matrix_of(operand, problem, head, rows, dims);
+    view.read_only = true;
+    return view;
+  }
+
   bool causal_ = false;
 };
 

@@ -40,7 +40,8 @@ class Ones final : public rapt::Method {
   }
   void forward(const rapt::MethodCall& call, const rapt::MethodResults& results,
                std::byte* scratch) const override {
-    std::fill_n(scratch, 640 - 63, std::byte{1});
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(scratch) % 64, 0u);
+    std::fill_n(scratch, 640, std::byte{1});
     if (visit) visit(call);
     for (int64_t head = 0; head < call.problem.heads; ++head) {
       const TensorView output = matrix_of(results.outputs.output, call.problem, head,
@@ -53,7 +54,10 @@ class Ones final : public rapt::Method {
                                  const rapt::WantedGradients&) const override {
     return plan(call);
   }
-  void backward(const rapt::MethodCall&, const rapt::MethodGradients&, std::byte*) const override {}
+  void backward(const rapt::MethodCall&, const rapt::MethodGradients&,
+                std::byte* scratch) const override {
+    std::fill_n(scratch, 640, std::byte{1});
+  }
 };
 
 constexpr rapt::Parameter kParametersOfOnes[] = {
@@ -95,6 +99,7 @@ TEST(MethodCall, HandsOverMatricesAndWritesTensors) {
     EXPECT_EQ(call.query(1).data, static_cast<const float*>(rows.query.data()) + 12);
     EXPECT_EQ(call.value(1).data, rows.value.data());
     EXPECT_EQ(call.value(1).shape[1], 5);
+    EXPECT_TRUE(call.query(0).read_only && call.key(0).read_only && call.value(0).read_only);
     EXPECT_EQ(call.reach(0).end(0), 4);
   };
   const AttentionResult got = rows.attend(ones);
@@ -112,7 +117,7 @@ TEST(MethodCall, PlansWithoutElements) {
   const rapt::Plan plan = rapt::plan(query, query, query, options);
   EXPECT_STREQ(plan.method, "ones");
   EXPECT_STREQ(plan.kernel, "ones");
-  EXPECT_EQ(plan.workspace_bytes, 640u);
+  EXPECT_EQ(plan.workspace_bytes, 640u + 63);  // at any alignment
   EXPECT_EQ(plan.method_pairs, 12);
   EXPECT_EQ(plan.allowed_scores, 32);
   EXPECT_EQ(plan.tiles_computed + plan.tiles_partial + plan.tiles_skipped, 0);

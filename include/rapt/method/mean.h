@@ -10,7 +10,7 @@
 // with respect to every input. Their NaN does not show. Results over disjoint keys can be merged.
 //
 // The cost is O(n value_dim): running sums in f64, from the first key on (gradients: from the last
-// query back).
+// query back). Gradients of query and key cost O(n head_dim) more: they are filled with zeros.
 #include "rapt/method/method.h"
 
 namespace rapt {

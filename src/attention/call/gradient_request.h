@@ -34,6 +34,8 @@ struct WantedGradients {
   // them.
   bool query_sums() const noexcept { return query || scale || query_biases(); }
   bool query_biases() const noexcept { return content_bias || position_bias; }
+  // Whether any gradient of options.relative is wanted.
+  bool relative() const noexcept { return key_rows || query_rows || value_rows || query_biases(); }
   // Whether sums over pairs of equal distance are needed.
   bool tables() const noexcept { return key_rows || query_rows_sums || value_rows; }
 };

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "attention/call/learned_parameters.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -43,10 +44,16 @@ void OutputMemory::add_result(const ResultShape& result, const TensorView& view,
 }
 
 void OutputMemory::add_written(const Method* method) {
+  int written = 0;
   for_each_method_tensor(method, [&](const Parameter& parameter, const TensorView& tensor) {
-    if (parameter.written)
-      add(parameter.name, tensor,
-          check_output_tensor(parameter.name, tensor, tensor.dims(), tensor.dtype));
+    if (!parameter.written) return;
+    if (++written > kMostWritten)
+      fail(ErrorCode::unsupported, "method",
+           std::string("method ") + method->declaration().name + " writes more than " +
+               std::to_string(kMostWritten) + " tensors; leave some out");
+    // `tensor` dies with this visit, so that no view is kept.
+    const Bytes bytes = check_output_tensor(parameter.name, tensor, tensor.dims(), tensor.dtype);
+    if (bytes.begin != bytes.end) tenants_[count_++] = {parameter.name, nullptr, bytes};
   });
 }
 

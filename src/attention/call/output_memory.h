@@ -15,7 +15,7 @@ void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 // be columns of one matrix.
 class OutputMemory {
   // Tensors of a call (kOutputs, kGradients), and those that a method writes.
-  static constexpr int kMostTensors = 12 + 4;
+  static constexpr int kMostTensors = 12 + kMostWritten;
 
  public:
   // `view` must outlive the checks.
@@ -26,7 +26,8 @@ class OutputMemory {
   // wanted, else of its dtype and shape. `asker` is named if it did not ask for the result. Throws
   // Error(argument, shape, dtype, overlap, overflow).
   void add_result(const ResultShape& result, const TensorView& view, const char* asker);
-  // The tensors that a method writes. Throws as add_result().
+  // The tensors that a method writes. Throws as add_result(), and Error(unsupported) for more than
+  // kMostWritten.
   void add_written(const Method* method);
   void add_workspace(std::span<const std::byte> workspace);
 
@@ -39,7 +40,7 @@ class OutputMemory {
  private:
   struct Tenant {  // of memory
     const char* name;
-    const TensorView* view;  // null: the workspace
+    const TensorView* view;  // null: the workspace, or a tensor that a method writes
     Bytes bytes;
   };
   Tenant tenants_[kMostTensors + 1];  // and the workspace
