@@ -75,11 +75,13 @@ rapt::BackwardInputs GradientCase::inputs(const rapt::AttentionState& state) con
 
 rapt::BackwardRequest GradientCase::request() const {
   rapt::BackwardRequest request;
-  request.bias = c.descriptor.has_bias;
-  request.scale = !c.method || c.method->scope().d_scale;
-  request.normalizer_parameters = has_gradient(c.descriptor.normalizer);
-  request.score_parameters = count_parameters_of(c.descriptor.scores) > 0;
-  request.relative = c.descriptor.relative.any();
+  const rapt::MethodScope* const scope = c.method ? &c.method->scope() : nullptr;
+  request.bias = c.descriptor.has_bias && (!scope || scope->d_bias);
+  request.scale = !scope || scope->d_scale;
+  request.normalizer_parameters = has_gradient(c.descriptor.normalizer) && !scope;
+  request.score_parameters =
+      count_parameters_of(c.descriptor.scores) > 0 && (!scope || scope->d_score_parameters);
+  request.relative = c.descriptor.relative.any() && (!scope || scope->d_relative);
   if (c.descriptor.backward.f32) request.dtype = DType::f32;
   if (c.descriptor.backward.two_passes) request.passes = rapt::BackwardPasses::two;
   return request;

@@ -49,7 +49,8 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
                                       {"d_content_bias", got.d_content_bias},
                                       {"d_position_bias", got.d_position_bias}};
   for (size_t part = 0; part < RelativeSpec::kParts; ++part)
-    tensor(relative[part].name, relative[part].of_table, d.relative.tables[part].there, summed,
+    tensor(relative[part].name, relative[part].of_table,
+           request.relative && d.relative.tables[part].there, summed,
            d.relative.dims(part, d.head_dim, d.value_dim), expected.relative[part]);
   return comparison;
 }

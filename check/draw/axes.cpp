@@ -60,7 +60,8 @@ void for_each_rejection(const rapt::MethodScope& scope, const Exclude& exclude) 
     return others;
   };
   Names masks = all_but(mask_values(), scope.masks);
-  const bool any_causal = scope.shifted_causal && scope.causal_lengths_differ;
+  const bool any_causal = std::ranges::find(masks, std::string_view("causal")) == masks.end() &&
+                          scope.shifted_causal && scope.causal_lengths_differ;
   if (any_causal) std::erase(masks, "causal" + std::string(kPerBatch));
   if (!any_causal) masks.emplace_back("causal");
   exclude(kMaskAxis, masks);

@@ -94,7 +94,7 @@ void add_score_options(CLI::App& app, AttendArguments& a) {
         normalizer_words());
   offer(attention.text("--method", a.method, "SPEC",
                        fmt::format("compute approximately: {} (rapt list methods; default: "
-                                   "exactly); tensors are files",
+                                   "exactly); tensors that it reads are files",
                                    usual_texts(method_declarations()))),
         method_words());
 }

@@ -126,9 +126,11 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
   request.relative = !a.grad_relative.empty();
-  request.scale = !problem.method || problem.method->scope().d_scale;
-  request.score_parameters = numbers_of(learned_by_scores(problem)) > 0;
-  request.normalizer_parameters = numbers_of(learned_by_normalizer(problem)) > 0;
+  const MethodScope* const scope = problem.method ? &problem.method->scope() : nullptr;
+  request.scale = !scope || scope->d_scale;
+  request.score_parameters =
+      numbers_of(learned_by_scores(problem)) > 0 && (!scope || scope->d_score_parameters);
+  request.normalizer_parameters = numbers_of(learned_by_normalizer(problem)) > 0 && !scope;
   if (request.bias && !problem.options.bias.defined()) {
     throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
   }
@@ -165,6 +167,7 @@ std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradi
   if (gradients.d_scale.defined())
     numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
   const auto add = [&](const std::vector<Learned>& all, const Tensor& gradient) {
+    if (!gradient.defined()) return;
     size_t next = 0;
     for (const Learned& one : all)
       for (int64_t nth = 0; nth < one.count; ++nth)

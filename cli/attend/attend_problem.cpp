@@ -48,20 +48,25 @@ void read_scores(const AttendArguments& a, TensorInput* files, Problem& problem)
   problem.options.scores = problem.scores.list();
 }
 
+void refuse_lse(const AttendArguments& a, const std::string& why) {
+  if (!a.lse.empty()) throw usage_error("--lse" + why);
+  if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
+}
+
 void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& problem) {
   problem.options.normalizer = problem.normalizer.emplace(
       make_normalizer_with_files(a.normalizer, files, problem.scores.tensors));
   problem.normalizer_spec = a.normalizer;
-  if (problem.options.normalizer.statistic == Statistic::lse) return;
-  const std::string why = ": --normalizer " + a.normalizer + " has no lse";
-  if (!a.lse.empty()) throw usage_error("--lse" + why);
-  if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
+  if (problem.options.normalizer.statistic != Statistic::lse)
+    refuse_lse(a, ": --normalizer " + a.normalizer + " has no lse");
 }
 
 void read_method(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (a.method.empty()) return;
   problem.method = make_method_with_files(a.method, files, problem.scores.tensors);
   problem.options.method = problem.method.get();
+  if (problem.method->scope().statistic != Statistic::lse)
+    refuse_lse(a, ": --method " + a.method + " has no lse");
 }
 
 // Row transforms.

@@ -35,6 +35,16 @@ TensorSource files_of(const char* option, TensorInput* files, std::vector<Loaded
   };
 }
 
+// Throws Error(unsupported) for a tensor that a method would write: no command saves it.
+void refuse_written(const Method* method) {
+  const void* const object = dynamic_cast<const void*>(method);
+  for (const Parameter& parameter : method->declaration().parameters)
+    if (parameter.written && parameter.get(object).tensor.defined())
+      throw Error(ErrorCode::unsupported,
+                  parameter.name + std::string(" is written by the call, and would be lost; leave "
+                                               "it out, or write a program"));
+}
+
 }  // namespace
 
 void add_score(const std::string& option, const std::string& spec, TensorInput* files,
@@ -59,7 +69,10 @@ MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* 
 std::unique_ptr<Method> make_method_with_files(const std::string& spec, TensorInput* files,
                                                std::vector<LoadedTensor>& tensors) {
   try {
-    return make_method(call_form(spec), files_of("--method", files, tensors));
+    std::unique_ptr<Method> method =
+        make_method(call_form(spec), files_of("--method", files, tensors));
+    refuse_written(method.get());
+    return method;
   } catch (const Error& error) {
     throw usage_error("--method " + spec + ": " + error.what());
   }
