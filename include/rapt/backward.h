@@ -118,7 +118,7 @@ struct Gradients {
 
 // The simple call: allocates its results and its workspace. `options` are those of the forward
 // call. Captures (map, top_k, entropy, received) are ignored, and so is `weights` without
-// inputs.d_weights.
+// inputs.d_weights; but a method rejects captures that its scope lacks in this call, too.
 //
 // Throws Error as scaled_dot_product_attention(), and
 //   Error(argument)      for a missing output, lse or d_output; for d_weights without
@@ -131,7 +131,8 @@ struct Gradients {
 //                        normaliser that have no gradients; for d_weights of returned scores; for
 //                        d_query or d_key of rows that heads share if rotary embedding rotates
 //                        these rows by different positions; in two passes for request.relative and,
-//                        beside query_rows, request.scale
+//                        beside query_rows, request.scale; for options that options.method does not
+//                        accept, and for gradients that it does not have (method/method.h)
 Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
                                                 const TensorView& value,
                                                 const AttentionOptions& options,

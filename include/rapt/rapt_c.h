@@ -1,7 +1,7 @@
 #pragma once
-// The C interface of rapt: exact scaled dot-product attention for C99 and for every language that
-// can call C. attention.h, tensor.h and mask/ define the terms. In short, for f32, f64, bf16 or f16
-// tensors of one dtype
+// The C interface of rapt: exact scaled dot-product attention, and approximations by name, for C99
+// and for every language that can call C. attention.h, tensor.h, mask/ and method/ define the
+// terms. In short, for f32, f64, bf16 or f16 tensors of one dtype
 //
 //   output = softmax(scale * query key^T + bias, masked) value
 //
@@ -392,8 +392,8 @@ rapt_status rapt_workspace_bytes(const rapt_tensor* query, const rapt_tensor* ke
 // Computes attention into the caller's memory. `workspace`: plan.workspace_bytes or more, at any
 // alignment, used by one call at a time; NULL with a size of 0: the call allocates and frees it.
 // With a workspace, the call allocates only what it makes from texts: masks, scores, a normaliser
-// other than softmax, rotary and relative (rapt_prepare makes them once). `options` and `context`
-// may be NULL. Errors: those of rapt_plan, overlap, memory_limit, cancelled, executor,
+// other than softmax, a method, rotary and relative (rapt_prepare makes them once). `options` and
+// `context` may be NULL. Errors: those of rapt_plan, overlap, memory_limit, cancelled, executor,
 // out_of_memory.
 rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* key,
                                    const rapt_tensor* value, const rapt_options* options,

@@ -79,7 +79,7 @@ struct StateTangents {
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output or lse,
 // for tangents of a bias or of score parameters that the call does not have; Error(shape, dtype)
 // for a state or tangents of another problem; Error(unsupported) for a normaliser or score without
-// tangents, for options.rotary and options.cosine.
+// tangents, for options.method, options.rotary and options.cosine.
 StateTangents attention_jvp(const TensorView& query, const TensorView& key, const TensorView& value,
                             const AttentionOptions& options, const AttentionState& state,
                             const InputTangents& tangents, const Context& context = {});
