@@ -6,7 +6,7 @@
 
 namespace rapt {
 
-// The hooks of a feature map (rapt/feature_map/feature_map.h), of the catalogue or your own.
+// The hooks of a feature map of the catalogue (rapt/feature_map/feature_map.h).
 template <class E>
 struct FeatureMapKernels {
   bool projects;
@@ -14,7 +14,8 @@ struct FeatureMapKernels {
   void (*backward)(const FeatureTile<E>& tile, const FeatureGradient<E>& gradient) noexcept;
 };
 
-// Linear attention (kernels/vector/linear.simd.h). Lanes are tokens, in whole vectors.
+// Linear attention (kernels/vector/linear.simd.h). Lanes are tokens. `tokens` and `queries` are
+// whole vectors, which are read and written whole; of `count` elements exactly these are.
 template <class E>
 struct LinearKernels {
   const FeatureMapKernels<E>* maps;  // in the order of the catalogue (rapt/feature_maps.h)
@@ -38,10 +39,10 @@ struct LinearKernels {
   // row_powers [queries] = the larger of `first` and the powers of the keys whose bit is set.
   void (*largest_powers)(const uint64_t* bits, const E* key_powers, E first, int64_t keys,
                          int64_t queries, E* row_powers) noexcept;
-  // factors [count] = 2^(from - to), of differences that are integers and not above 0.
+  // factors [count] = 2^(from - to) of integers, exact or 0; differences above 0 count as 0.
   void (*powers_between)(const E* from, E to, int64_t count, E* factors) noexcept;
-  // logs [count] = log(sums) + ln 2 powers + constant.
-  void (*log_of_sums)(const E* sums, const E* powers, E constant, int64_t count, E* logs) noexcept;
+  // logs [tokens] = log(sums) + ln 2 powers + constant.
+  void (*log_of_sums)(const E* sums, const E* powers, E constant, int64_t tokens, E* logs) noexcept;
 };
 
 }  // namespace rapt

@@ -73,6 +73,11 @@ TYPED_TEST(Exp2, SpecialValues) {
   EXPECT_EQ(this->one(E(-1e30)), 0);
 }
 
+TYPED_TEST(Exp2, IntegersAreExact) {
+  for (int n = this->kLowest; n <= this->kHighest; ++n)
+    EXPECT_EQ(this->one(TypeParam(n)), std::ldexp(TypeParam(1), n)) << n;
+}
+
 TYPED_TEST(Exp2, EveryNanStaysOne) {
   using E = TypeParam;
   const Bits<E> infinity = std::bit_cast<Bits<E>>(std::numeric_limits<E>::infinity());

@@ -13,8 +13,8 @@
 //   fma(a, b, c)   a * b + c; may round once or twice
 //   max(a, b)      b when one of them is NaN
 //   exp2           within 1 ulp down to the smallest normal number, below gradual underflow or 0;
-//                  exp2(-inf) = 0 and exp2(0) = 1 exactly; x beyond the largest exponent is not
-//                  allowed
+//                  exp2(-inf) = 0; exact for integers down to the least normal exponent; x beyond
+//                  the largest exponent is not allowed
 //   log            natural; within 1 ulp, also of denormal numbers; log(1) = 0 exactly, log(0) =
 //                  log(-0) = -inf, log(inf) = inf, NaN below 0
 //   tanh           within 1.5 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at

@@ -65,7 +65,7 @@ RAPT_NOINLINE void add_outer(const E* column, const E* row, int64_t count, int64
             fma(V::splat(column[i]), V::load(row + x), V::load(rows + i * tokens + x)));
 }
 
-// to = factor from + more; `more` null: 0. Writes exactly `count` elements.
+// to = factor from + more; `more` null: 0. Reads and writes exactly `count` elements.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void scale_and_add(const E* from, E factor, const E* more, int64_t count,
                                  E* to) noexcept {
@@ -90,6 +90,14 @@ RAPT_NOINLINE void scale_columns(const E* from, const E* factors, const E* more,
     }
 }
 
+// 2^(from - to) of integers, exact or 0. A difference above 0, which only lanes that nobody reads
+// have, counts as 0: exp2 takes none beyond the largest exponent.
+template <class V>
+[[gnu::always_inline]] inline V power_between(V from, V to) noexcept {
+  const V zero = V::set(0);
+  return exp2(sub(zero, max(sub(to, from), zero)));
+}
+
 // weights [keys][queries], of which key j serves query i if bit i of bits[j] is set:
 // weights *= 2^(key power - row power), 0 where the bit is clear.
 template <class V, class E = typename V::Element>
@@ -99,7 +107,7 @@ RAPT_NOINLINE void scale_chunk_weights(const uint64_t* bits, const E* key_powers
   for (int64_t x = 0; x < queries; x += V::kLanes)
     for (int64_t j = 0; j < keys; ++j) {
       V w = V::load(weights + j * queries + x);
-      if (key_powers) w = mul(w, exp2(sub(V::splat(key_powers[j]), V::load(row_powers + x))));
+      if (key_powers) w = mul(w, power_between(V::splat(key_powers[j]), V::load(row_powers + x)));
       store(weights + j * queries + x, select(mask_of(bits[j] >> x), w, V::splat(0)));
     }
 }
@@ -116,18 +124,22 @@ RAPT_NOINLINE void largest_powers(const uint64_t* bits, const E* key_powers, E f
   }
 }
 
-// factors = 2^(from - to): whole powers, at most 0.
+// factors = 2^(from - to). Reads and writes exactly `count` elements.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void powers_between(const E* from, E to, int64_t count, E* factors) noexcept {
-  for (int64_t x = 0; x < count; x += V::kLanes)
-    store(factors + x, exp2(sub(V::load(from + x), V::splat(to))));
+  const V power = V::splat(to);
+  int64_t x = 0;
+  for (; x + V::kLanes <= count; x += V::kLanes)
+    store(factors + x, power_between(V::load(from + x), power));
+  if (const int64_t rest = count - x; rest > 0)
+    store_first(factors + x, power_between(V::load_first(from + x, rest), power), rest);
 }
 
 // logs = log(sums) + ln 2 powers + constant.
 template <class V, class E = typename V::Element>
-RAPT_NOINLINE void log_of_sums(const E* sums, const E* powers, E constant, int64_t count,
+RAPT_NOINLINE void log_of_sums(const E* sums, const E* powers, E constant, int64_t tokens,
                                E* logs) noexcept {
-  for (int64_t x = 0; x < count; x += V::kLanes)
+  for (int64_t x = 0; x < tokens; x += V::kLanes)
     store(logs + x, add(fma(V::load(powers + x), V::set(0.69314718055994531), V::splat(constant)),
                         log(V::load(sums + x))));
 }
