@@ -55,11 +55,18 @@ void load_state(const TensorView& states, const LinearCall<E>& call, int64_t fla
   const int64_t rows = call.model.features, dims = call.p.value_dim;
   const int64_t row = states.strides[states.rank - 2], column = states.strides[states.rank - 1];
   const LinearState<E> to = sums.state(0);
+  const E power = from[rows * row];
+  if (!std::isfinite(power)) {  // NaN must show, and comparisons of powers would drop it
+    std::fill_n(to.sums, rows * dims, std::numeric_limits<E>::quiet_NaN());
+    std::fill_n(to.totals, rows, std::numeric_limits<E>::quiet_NaN());
+    sums.set_power(0, E(0));
+    return;
+  }
   for (int64_t f = 0; f < rows; ++f) {
     for (int64_t d = 0; d < dims; ++d) to.sums[f * dims + d] = from[f * row + d * column];
     to.totals[f] = from[f * row + dims * column];
   }
-  sums.set_power(0, from[rows * row]);
+  sums.set_power(0, power);
 }
 
 template <class E>
