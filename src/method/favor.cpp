@@ -93,7 +93,7 @@ void Favor::forward(const MethodCall& call, const MethodResults& results,
 }
 
 MethodPlan Favor::plan_backward(const MethodCall& call, const WantedGradients& wanted) const {
-  check_no_state(initial_state);
+  check_no_state(initial_state, final_state);
   return plan_linear_backward(call, model_of(*this, call), wanted);
 }
 

@@ -62,7 +62,7 @@ void Linear::forward(const MethodCall& call, const MethodResults& results,
 }
 
 MethodPlan Linear::plan_backward(const MethodCall& call, const WantedGradients& wanted) const {
-  check_no_state(initial_state);
+  check_no_state(initial_state, final_state);
   return plan_linear_backward(call, model_of(*this, call), wanted);
 }
 

@@ -26,10 +26,13 @@ void check_state(const char* name, const TensorView& state, const MethodCall& ca
              name_of(p.result_dtype));
 }
 
-void check_no_state(const TensorView& initial_state) {
+void check_no_state(const TensorView& initial_state, const TensorView& final_state) {
   if (initial_state.defined())
     fail(ErrorCode::unsupported, "initial_state",
          "gradients of a sequence that continues a state; give the whole sequence");
+  if (final_state.defined())
+    fail(ErrorCode::unsupported, "final_state",
+         "gradients of a call that writes a state; leave final_state out of the backward pass");
 }
 
 }  // namespace rapt

@@ -7,7 +7,7 @@ namespace rapt {
 // Throws Error(shape, dtype) unless a state is absent or of the shape that the call needs.
 void check_state(const char* name, const TensorView& state, const MethodCall& call,
                  int64_t features);
-// Throws Error(unsupported) for a call with gradients that has an initial state.
-void check_no_state(const TensorView& initial_state);
+// Throws Error(unsupported) for a call with gradients that has a state.
+void check_no_state(const TensorView& initial_state, const TensorView& final_state);
 
 }  // namespace rapt
