@@ -4,8 +4,8 @@
 //   bench_linear [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
 // One head, head_dim = value_dim = 64. Flops that count, per token, for m features: favor 8 m d,
-// causal another 64 (m + d), the triangles of chunks; gradients 18 m d. linear has no projection:
-// 4 m d and 10 m d. Exponentials do not count. How it is measured: timed/timed_case.h.
+// gradients 22 m d; linear, which has no projection, 4 m d and 10 m d. The triangles of causal
+// chunks add 64 (m + d), gradients 64 (4 m + 3 d). Exponentials do not count. How it is measured: timed/timed_case.h.
 #include <memory>
 #include <random>
 
@@ -41,8 +41,8 @@ double flops_of(const Shape& s) {
   } else {
     const bool favor = std::string_view(s.method).starts_with("favor");
     const double m = favor ? 256 : d;
-    per_token = (favor ? (s.backward ? 18 : 8) : (s.backward ? 10 : 4)) * m * d;
-    if (s.causal && !s.backward) per_token += 64 * (m + d);
+    per_token = (favor ? (s.backward ? 22 : 8) : (s.backward ? 10 : 4)) * m * d;
+    if (s.causal) per_token += 64 * (s.backward ? 4 * m + 3 * d : m + d);
   }
   return per_token * n * static_cast<double>(s.heads);
 }

@@ -1,17 +1,25 @@
 #pragma once
 // FAVOR+: softmax attention by random features, at a cost that is linear in the number of tokens.
 //
-//   exp(scale q . k) = E[phi(q) . phi(k)] / m     x = sqrt(scale) q, y = sqrt(scale) k
+//   exp(scale q . k) = C E[phi(q) . phi(k)]       x = sqrt(scale) q, y = sqrt(scale) k
 //   output_i = sum_j w_ij v_j / sum_j w_ij        w_ij = phi(q_i) . phi(k_j)
 //
 //   kind          features phi(x) of the rows w of a projection [features, head_dim]
-//   positive      exp(w . x - |x|^2 / 2)                                       positive.h
-//   hyperbolic    exp(-|x|^2 / 2) [exp(w . x), exp(-w . x)]                    hyperbolic.h
+//   positive      exp(B w . x + A |w|^2 - |x|^2 / 2)                           positive.h
+//   hyperbolic    exp(A |w|^2 - |x|^2 / 2) [exp(B w . x), exp(-B w . x)]       hyperbolic.h
 //   trigonometric exp(|x|^2 / 2) [cos(w . x), sin(w . x)]                      trigonometric.h
 //
-// The statistic is the logarithm of the estimated sum of e^score. Weights of trigonometric features
-// may be negative: where their sum is not above 0 the lse is NaN or -inf, and the output is what
-// the formula gives.
+// A = exponent (0: FAVOR+), B = sqrt(1 - 4 A). C = (1 - 4 A)^(head_dim / 2) / features makes the
+// estimate unbiased; hyperbolic: half of it.
+//
+// The statistic is the logarithm of the estimated sum of e^score, ln(C sum_j w_ij). Weights of
+// trigonometric features may be negative: where their sum is not above 0 the lse is NaN or -inf,
+// and the output is what the formula gives.
+//
+// With positive and hyperbolic features, the sum of weights of a query is computed relative to the
+// product of its largest feature and the largest one of its keys. A sum that is less than 2^-126 of
+// this product in f32 (2^-1022 in f64) has the output NaN or infinite, and where it becomes 0 the
+// lse -inf. It cannot be so small where all exponents are within 21 of 0 (176 in f64).
 //
 // A negative scale gives the query the factor -sqrt(|scale|). Features have no epsilon, and later
 // keys change no bit of what earlier queries get. The backward pass needs the projection of the
@@ -19,7 +27,10 @@
 //
 // A sequence can be continued: `final_state` is written with the sums over all keys, and a call
 // with it as `initial_state` continues behind them, at a cost that does not depend on their number.
-// Gradients are those of a whole sequence: states are rejected.
+// The first element of a state's last row is the power of two of its sums, -max / 4 in the state of
+// no keys, where max is the largest number of the dtype. So a tensor of zeros is not the state of
+// no keys: leave `initial_state` out. Gradients are those of a whole sequence: the backward pass
+// rejects both states.
 //
 // The error does not shrink below that of the mean of values unless |scale| |q + k|^2 is small
 // against ln(features): docs/methods/favor.md.
@@ -48,7 +59,7 @@ class Favor final : public Method {
   FavorKind kind = FavorKind::positive;
   ProjectionRows rows = ProjectionRows::orthogonal;
   int64_t seed = 0;            // of the projection, which all heads share
-  double exponent = 0;         // A of FAVOR++, at most 1/8 (exclusive); 0: FAVOR+
+  double exponent = 0;         // A of FAVOR++, in [-64, 0.1249]; 0: FAVOR+
   TensorView projection = {};  // [features, head_dim], f32 or f64; absent: drawn from the seed
   TensorView initial_state =
       {};                       // [..., features of the kind + 1, value_dim + 1], f32 (f64 for f64)

@@ -1,8 +1,8 @@
 #pragma once
 // Linear attention by a given feature map:
 //
-//   output_i = sum_j w_ij v_j / sum_j w_ij        w_ij = phi(sqrt(scale) q_i) . phi(sqrt(scale)
-//   k_j)
+//   output_i = sum_j w_ij v_j / sum_j w_ij        w_ij = phi(x_i) . phi(y_j)
+//   x = sqrt(scale) q, y = sqrt(scale) k
 //
 // and without the division if `normalized` is `no`. Maps: elu(x) + 1, relu, and the Taylor series
 // of e^(x . y) to its second term (rapt/feature_map/). The statistic is the logarithm of the sum of
@@ -12,8 +12,9 @@
 // need the scale 1.
 //
 // A sequence can be continued: `final_state` is written with the sums over all keys, and a call
-// with it as `initial_state` continues behind them. Gradients are those of a whole sequence: states
-// are rejected.
+// with it as `initial_state` continues behind them. The first element of a state's last row is 0, or
+// -max / 4 in the state of no keys, where max is the largest number of the dtype. Gradients are
+// those of a whole sequence: the backward pass rejects both states.
 //
 // Source: Katharopoulos et al. 2020, arXiv:2006.16236.
 #include "rapt/method/method.h"
