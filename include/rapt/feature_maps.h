@@ -1,7 +1,7 @@
 #pragma once
 // The catalogue of feature maps, for the methods favor (those with a projection) and linear (all
-// others). A new one: its header in include/rapt/feature_map, its declaration in
-// src/method/feature_maps.cpp, its name here.
+// others). A new one: its header in include/rapt/feature_map, its name here and in the method
+// (src/method/favor.cpp or src/method/linear.cpp).
 #include "rapt/feature_map/elu.h"
 #include "rapt/feature_map/hyperbolic.h"
 #include "rapt/feature_map/positive.h"
