@@ -116,7 +116,11 @@ TEST(LinearLaws, ThreadsChangeNoBit) {
     for (const bool is_causal : {false, true}) {
       AttentionOptions options{.method = &favor};
       if (is_causal) options.masks = masks;
-      const Rows rows(2500, heads);
+      Rows rows(2500, heads);
+      for (int64_t i = 0; i < rows.key.count();
+           ++i)  // the power of the state rises, and then falls
+        rows.key.values<float>()[static_cast<size_t>(i)] *=
+            static_cast<float>(1 + i / 16 % 2500 % 2000 / 500);
       Context alone;
       alone.threads = 1;
       const auto gradients = [&](AttentionResult& forward, const Context& context) {
@@ -139,6 +143,49 @@ TEST(LinearLaws, ThreadsChangeNoBit) {
         EXPECT_TRUE(same_bits(g.d_value, of_one.d_value));
       }
     }
+}
+
+// A power of a state that is no number is as if its sums were none.
+TEST(LinearLaws, ANanPowerOfAStateShows) {
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  const Rows rows(70);
+  rapt::Favor favor = favor_of(40);
+  rapt::Linear linear;
+  for (const double power : {kQuietNan, std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity()})
+    for (const bool is_favor : {true, false}) {
+      Tensor state = random_rows({1, is_favor ? 41 : 17, 13}, 7);
+      set(state, Dims{0, is_favor ? 40 : 16, 0}, power);
+      favor.initial_state = is_favor ? state.view() : TensorView();
+      linear.initial_state = is_favor ? TensorView() : state.view();
+      for (const bool is_causal : {false, true}) {
+        AttentionOptions options{.method =
+                                     is_favor ? static_cast<const rapt::Method*>(&favor) : &linear};
+        if (is_causal) options.masks = masks;
+        const AttentionResult got = rows.attend(options);
+        for (const Tensor* t : {&got.output, &got.statistic})
+          EXPECT_TRUE(std::ranges::all_of(t->values<float>(), [](float x) { return x != x; }))
+              << power;
+      }
+    }
+}
+
+// The state of no tokens has a power that says so: a call behind it is one without a state.
+TEST(LinearLaws, AStateOfNoTokensIsAsNone) {
+  const Rows rows(70), none(0);
+  Tensor state(DType::f32, {1, 41, 13});
+  rapt::Favor favor = favor_of(40);
+  favor.final_state = state.view();
+  (void)none.attend({.method = &favor});
+  EXPECT_EQ(get(state, Dims{0, 40, 0}), -std::numeric_limits<float>::max() / 4);
+  const rapt::Favor without = favor_of(40);
+  favor.final_state = {}, favor.initial_state = state.view();
+  EXPECT_TRUE(same_results(rows.attend({.method = &favor}), rows.attend({.method = &without})));
+  const AttentionResult empty =
+      scaled_dot_product_attention(rows.query, none.key, none.value, {.method = &favor});
+  EXPECT_EQ(get(empty.output, Dims{0, 3, 3}), 0);
+  EXPECT_EQ(get(empty.statistic, Dims{0, 3}), -std::numeric_limits<double>::infinity());
 }
 
 // A d_output that is NaN shows in the keys before its query alone.

@@ -155,6 +155,42 @@ TEST(LinearResults, AgreeWithLoopsOverTokens) {
       }
 }
 
+// Keys grow along the sequence, so that every chunk raises the power of the state.
+TEST(LinearResults, PowersThatRise) {
+  for (const char* map : {"positive", "hyperbolic"})
+    for (const bool causal : {false, true}) {
+      LinearCase c = case_of(map, causal, 200);
+      for (size_t i = 0; i < c.key.size(); ++i)
+        c.key[i] = static_cast<float>(c.key[i] * (0.25 + static_cast<double>(i / 7) / 70));
+      expect_agreement<float>(c);
+      expect_agreement<double>(c);
+    }
+}
+
+// The limit of the exponentials (docs/methods/favor.md): the query's large feature meets that of
+// the key that is e^-spread as large, which f32 does not hold beyond a spread of 87.
+TEST(LinearResults, FeaturesTooFarApartHaveTheSumZero) {
+  Tensor projection(DType::f32, {2, 1});
+  projection.values<float>()[0] = 1, projection.values<float>()[1] = -1;
+  rapt::Favor favor;
+  favor.features = 2, favor.projection = projection.view();
+  const auto attend = [&]<class E>(double spread, E) {
+    const Tensor query = tensor_of<E>({spread / 2}, {1, 1}),
+                 key = tensor_of<E>({-spread / 2}, {1, 1}), value = tensor_of<E>({3}, {1, 1});
+    const AttentionResult got =
+        scaled_dot_product_attention(query, key, value, {.scale = 1, .method = &favor});
+    return std::pair(get(got.output, Dims{0, 0}), get(got.statistic, Dims{0}));
+  };
+  const auto near = attend(80, 0.0f), far = attend(100, 0.0f);
+  EXPECT_FLOAT_EQ(static_cast<float>(near.first), 3);
+  EXPECT_FLOAT_EQ(static_cast<float>(near.second), -1600);  // ln(2 e^-1600 / 2)
+  EXPECT_TRUE(std::isnan(far.first));
+  EXPECT_EQ(far.second, -std::numeric_limits<double>::infinity());
+  const auto wide = attend(100, 0.0);
+  EXPECT_DOUBLE_EQ(wide.first, 3);
+  EXPECT_DOUBLE_EQ(wide.second, -2500);
+}
+
 TEST(LinearResults, WithoutDivisionAndWithAnExponent) {
   for (const char* map : {"elu", "taylor"}) {
     LinearCase c = case_of(map, true, 100);
