@@ -237,7 +237,7 @@ class GradientFloors {
     off_ = off_of_row(row.normalizer, std::span<const Wide>(scores), row.weighed,
                       score_errors_.of_row(row) * kEpsilon, kEpsilon);
     weights_.clear();
-    for (const Wide weight : g.weights) weights_.push_back(number(weight));
+    for (const Wide weight : g.weights) weights_.push_back(weight_number(std::abs(weight)));
     d_weights_.assign(g.d_weights.begin(), g.d_weights.end());
     std::visit(
         [&](const auto& n) {

@@ -102,7 +102,7 @@ class Floors {
     std::vector<Wide> squares(row.output.size(), 0), value_sum = value_sum_;
     for (const Pair<Wide>& pair : row.pairs) {
       const double of_weight = errors_[static_cast<size_t>(pair.key)],
-                   weight = static_cast<double>(pair.weight);
+                   weight = weight_number(pair.weight);
       const double error =
           static_cast<double>(pair.kept) * (of_weight + dropout_roundings_ * weight);
       const bool vanishes = may_vanish(row.normalizer, weight, of_weight, kTiny);

@@ -72,6 +72,7 @@
 // plain loop is something else, for example because a weight of 1e-60 times an infinity is NaN in
 // f32, the result must not be finite, nor the opposite infinity. Where only the truth is finite,
 // the dtype overflows, and the result may be anything. A row without keys is compared exactly.
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,6 +91,14 @@ double smallest_denormal(rapt::DType dtype);
 // read). Then its products with NaN or infinities may be anything. `tiny`: the smallest normal
 // number.
 bool may_vanish(const Normalizer& normalizer, double weight, double error, double tiny);
+
+// A weight of the truth as a double that is 0 only for 0: one in long double may be smaller than
+// all doubles.
+template <class Wide>
+double weight_number(Wide weight) {
+  const auto number = static_cast<double>(weight);
+  return number == 0 && weight > 0 ? std::numeric_limits<double>::denorm_min() : number;
+}
 
 // The largest allowed error of a tensor, as maximum and as root mean square.
 struct Budget {
