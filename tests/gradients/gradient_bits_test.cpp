@@ -246,7 +246,9 @@ TEST(GradientBits, AloneOrInABatch) {
     d.captures.weights.reset();
     for (RelativeTable& table : d.relative.tables) table.leading.clear();  // one for all heads
     for (Side* side : {&d.query, &d.key, &d.value}) side->repeated = -1;
-    return whole && std::ranges::none_of(d.masks, &MaskSpec::holds_tensor);
+    // Nor for BigBird, whose random blocks follow from the number of the head.
+    return whole && std::ranges::none_of(d.masks, &MaskSpec::holds_tensor) &&
+           to_string(d).find("bigbird") == std::string::npos;
   };
   for_gradient_problems(150, separate, [](const Case& c, const GradientCase& g, Random& random) {
     const Descriptor& d = c.descriptor;

@@ -117,7 +117,7 @@ TEST(Allocation, EachFailureIsSurvived) {
         EXPECT_EQ(stop_counting().live, 0) << "after allocation " << failures;
       }
     }
-    EXPECT_GE(failures, 3);
+    if (c.query.count() > 0) EXPECT_GE(failures, 3);  // outputs without elements take none
   });
 }
 

@@ -203,7 +203,7 @@ TEST(MultiHeadGradients, OfDrawnProblems) {
   Random random(20);
   std::map<std::string, int> drawn;
   int checked = 0;
-  for (int i = 0; i < 400; ++i) checked += check_drawn(random, drawn);
+  for (int i = 0; i < 500; ++i) checked += check_drawn(random, drawn);
   EXPECT_GE(checked, 250);
   for (const char* name : {"bias_k", "cross", "self"}) EXPECT_GE(drawn[name], 20) << name;
 }
