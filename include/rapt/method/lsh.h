@@ -2,16 +2,16 @@
 // LSH attention, the algorithm of Reformer: a query is compared only with keys that a hash puts
 // near it, in several rounds. The result is the softmax over the union of all pairs looked at:
 //
-//   round r:   bucket_r(x) = argmax [x R_r; -x R_r]          R_r: random normal [head_dim,
-//   buckets/2]
+//   round r:   bucket_r(x) = argmax [x R_r; -x R_r]     R_r: normal [head_dim, buckets / 2]
 //              rows in the order (bucket, position), cut into chunks
 //   pairs:     M = all (i, j) that meet in some round and that the masks allow
 //   output_i = sum_{j: (i, j) in M} softmax_j(scale q_i k_j) v_j,   lse_i: that of the same sum
 //
-// *Shared* keys: query and key are one view; k_j = q_j / |q_j| (0 for a row of zeros). A token does
-// not attend to itself, unless it attends to nothing else. Rows of a chunk meet those of their own
-// chunk and of the one before. *Separate* keys: both are hashed by the same rotations, and a query
-// meets the keys of its bucket; q_len and k_len may differ, and `chunk` decides the buckets alone.
+// *Shared* keys: query and key are one view; k_j = q_j / |q_j| (0 for a row of zeros). A
+// token does not attend to itself, unless it attends to nothing else. Rows of a chunk meet those of
+// their own chunk and of the one before. *Separate* keys: both are hashed by the same rotations,
+// and a query meets the keys of its bucket; q_len and k_len may differ, and `chunk` decides the
+// buckets alone.
 //
 // More than 128 buckets are pairs of two hashes with even numbers of buckets near the square root,
 // whose product is at least `buckets`. A row whose projections are not finite goes to the last
@@ -29,7 +29,6 @@
 namespace rapt {
 
 struct AttentionOptions;
-struct Context;
 
 // Where the keys of LSH attention come from.
 enum class LshKeys : uint8_t {

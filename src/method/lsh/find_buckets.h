@@ -7,6 +7,7 @@
 // last bucket.
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "method/lsh/lsh_sizes.h"

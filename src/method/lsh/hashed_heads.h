@@ -36,7 +36,6 @@ class HashedHeads {
   // Reserves the arrays of a head in flight and those of a worker.
   void place(ScratchPlanner<Per::component>& head, ScratchPlanner<Per::worker>& worker);
 
-  int64_t sides() const noexcept { return shared() ? 1 : 2; }
   bool shared() const noexcept { return lsh_.keys == LshKeys::shared; }
   int64_t tasks_of_rows() const noexcept { return blocks(query_.rows) + blocks_of_keys(); }
   int64_t tasks_of_sort() const noexcept { return sizes_.rounds; }
@@ -75,9 +74,6 @@ class HashedHeads {
  private:
   static int64_t blocks(int64_t rows) noexcept { return (rows + kHashedRows - 1) / kHashedRows; }
   int64_t blocks_of_keys() const noexcept { return blocks(call_.problem.k_len); }
-  static bool is_dense(const TensorView& rows) noexcept {
-    return rows.dtype == dtype_of<E>() && rows.strides[1] == 1;
-  }
   DenseRows<E> dense(const TensorView& rows, const ComponentPlace<E>& copy,
                      std::byte* memory) const noexcept {
     if (copy.exists()) return {copy.in(memory), copy.columns()};
