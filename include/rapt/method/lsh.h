@@ -7,7 +7,7 @@
 //   pairs:     M = all (i, j) that meet in some round and that the masks allow
 //   output_i = sum_{j: (i, j) in M} softmax_j(scale q_i k_j) v_j,   lse_i: that of the same sum
 //
-// *Shared* keys: query and key are one view; k_j = q_j / |q_j| (0 for a row of zeros). A
+// *Shared* keys: query and key are one view; k_j = q_j / |q_j| (0 where 1 / |q_j| overflows). A
 // token does not attend to itself, unless it attends to nothing else. Rows of a chunk meet those of
 // their own chunk and of the one before. *Separate* keys: both are hashed by the same rotations,
 // and a query meets the keys of its bucket; q_len and k_len may differ, and `chunk` decides the

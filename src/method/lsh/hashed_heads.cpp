@@ -1,6 +1,8 @@
 #include "method/lsh/hashed_heads.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "method/lsh/find_buckets.h"
 #include "method/lsh/rotations.h"
@@ -9,8 +11,9 @@
 namespace rapt {
 namespace {
 
-// Rows of queries or keys after which a segment of separate keys ends, at the end of a bucket.
-constexpr int64_t kRowsOfRun = 1024;
+// Rows of queries or keys after which a segment of separate keys ends, at the end of a bucket. Half
+// a piece (segment.h), so that few segments have a second one.
+constexpr int64_t kRowsOfRun = 512;
 
 Context one_thread() {
   Context context;
@@ -18,17 +21,32 @@ Context one_thread() {
   return context;
 }
 
-// 1 / |row|, and 0 for a row of zeros: its key is 0. Eight sums, in a fixed order.
+// The sum of (factor x)^2: eight sums, in a fixed order.
 template <class E>
-E inverse_length(const E* row, int64_t dims) noexcept {
+double square_of(const E* row, int64_t dims, double factor) noexcept {
   double sums[8] = {};
+  const auto add = [&](int64_t i, double x) { sums[i] += (factor * x) * (factor * x); };
   int64_t d = 0;
   for (; d + 8 <= dims; d += 8)
-    for (int64_t i = 0; i < 8; ++i) sums[i] += static_cast<double>(row[d + i]) * row[d + i];
-  for (int64_t i = 0; d + i < dims; ++i) sums[i] += static_cast<double>(row[d + i]) * row[d + i];
+    for (int64_t i = 0; i < 8; ++i) add(i, row[d + i]);
+  for (int64_t i = 0; d + i < dims; ++i) add(i, row[d + i]);
   double square = 0;
   for (const double sum : sums) square += sum;
-  return square == 0 ? E(0) : static_cast<E>(1 / std::sqrt(square));
+  return square;
+}
+
+// 1 / |row|, and 0 where E cannot hold it: the key of a row of zeros, or of one that is too short,
+// is 0. Rows of f64 whose squares overflow or underflow are scaled first.
+template <class E>
+E inverse_length(const E* row, int64_t dims) noexcept {
+  constexpr double kLeastSquare = 0x1p-900, kScale = 0x1p600;
+  double factor = 1, square = square_of(row, dims, factor);
+  if (square < kLeastSquare || square > std::numeric_limits<double>::max()) {
+    factor = square < kLeastSquare ? kScale : 1 / kScale;
+    square = square_of(row, dims, factor);
+  }
+  const double inverse = factor / std::sqrt(square);
+  return inverse > std::numeric_limits<E>::max() ? E(0) : static_cast<E>(inverse);
 }
 
 // Separate keys: rows of the same bucket have the same number, and numbers of two buckets are not

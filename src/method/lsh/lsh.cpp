@@ -21,7 +21,7 @@ constexpr Parameter kParameters[] = {
     parameter<Lsh, &Lsh::rounds>("rounds", "hashes of each row", {1, kMostLshRounds}),
     parameter<Lsh, &Lsh::chunk>("chunk", "rows of a chunk", {1, 1 << 30}),
     parameter<Lsh, &Lsh::buckets>("buckets", "buckets of a round, even; 0: two per chunk",
-                                  {0, 1 << 30}),
+                                  {0, kMostLshBuckets}),
     parameter<Lsh, &Lsh::keys>("keys", "shared: query and key are one view; or separate",
                                kAnyNumber, kKeysNames),
     parameter<Lsh, &Lsh::cut>("cut", "where chunks of shared keys begin", kAnyNumber, kCutNames),

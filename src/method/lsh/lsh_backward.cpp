@@ -1,7 +1,9 @@
 #include "method/lsh/lsh_backward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
+#include <limits>
 
 #include "method/lsh/lsh_forward.h"
 
@@ -106,7 +108,8 @@ BackwardRequest LshBackward<E>::engine_request() const noexcept {
   return request;
 }
 
-// The workspace of the engine follows from the sizes of a segment, of which some are smaller.
+// The workspace of the engine is that of the largest segment, whose queries are so few that they
+// have one part (segment.h).
 template <class E>
 void LshBackward<E>::place_engine(ScratchPlanner<Per::worker>& worker) {
   const Problem& p = call_.problem;
@@ -126,9 +129,7 @@ void LshBackward<E>::place_engine(ScratchPlanner<Per::worker>& worker) {
   if (hashed_.shared()) {
     for (const int64_t heads : {int64_t{1}, most.heads}) consider(heads, most.queries, most.keys);
   } else {
-    for (const int64_t queries : {int64_t{1}, most.queries})
-      for (const int64_t keys : {int64_t{1}, most.keys})
-        consider(1, std::min(queries, most.queries), std::min(keys, most.keys));
+    consider(1, most.queries, most.keys);
   }
   worker.place(engine_, {static_cast<int64_t>(bytes)});
 }
@@ -173,7 +174,8 @@ void LshBackward<E>::begin(const MethodGradients& gradients, const Lane& lane,
 }
 
 template <class E>
-bool LshBackward<E>::run_engine(const Segment<E>& segment, std::byte* worker) const noexcept {
+bool LshBackward<E>::run_engine(const Segment<E>& segment, std::byte* worker,
+                                FirstError& error) const noexcept {
   const Problem& p = call_.problem;
   const SegmentSlots& s = segment.slots();
   AttentionOptions options = engine_options(call_);
@@ -194,8 +196,9 @@ bool LshBackward<E>::run_engine(const Segment<E>& segment, std::byte* worker) co
     scaled_dot_product_attention_backward(
         segment.query(), segment.key(), segment.value(), options, inputs, engine_request(), outputs,
         {engine_.in(worker), static_cast<size_t>(engine_.count())}, engine_context(call_));
-  } catch (const Error&) {
-    return false;  // cancelled, which the run of the tasks finds, too
+  } catch (...) {
+    error.keep();
+    return false;
   }
   return true;
 }
@@ -222,12 +225,9 @@ void LshBackward<E>::add(const Lane& lane, const Segment<E>& segment,
 }
 
 template <class E>
-void LshBackward<E>::run_segment(const Lane& lane, int64_t round, int64_t nth,
-                                 std::byte* worker) const noexcept {
+void LshBackward<E>::gather_results(const Lane& lane, const Segment<E>& segment,
+                                    std::byte* worker) const noexcept {
   const int64_t dims = call_.problem.value_dim;
-  Segment<E> segment(call_, lsh_, sizes_, hashed_, segment_, lane.shared.head, round, lane.memory,
-                     worker);
-  if (!segment.gather(nth)) return;
   const int64_t rows = segment.slots().query_rows();
   const int32_t* const positions = segment.query_positions();
   const E* const whole = nullptr;
@@ -239,26 +239,40 @@ void LshBackward<E>::run_segment(const Lane& lane, int64_t round, int64_t nth,
               rows_of_lse_.in(worker));
   gather_rows(DenseRows<E>{d_lse_.in(lane.memory), 1}, positions, rows, 1, whole,
               rows_of_d_lse_.in(worker));
-  uint8_t* const seen = rows_attended_.in(worker);
-  std::fill_n(seen, rows, uint8_t{0});
-  segment.mask().attended = seen;
-  if (!run_engine(segment, worker)) return;
-  add(lane, segment, worker);
-  for (int64_t i = 0; i < rows; ++i)
-    if (positions[i] >= 0) attended_.in(lane.memory)[positions[i]] |= seen[i];
 }
 
-// A shared query that has attended to no other key: output v, lse scale q k.
+template <class E>
+void LshBackward<E>::run_segment(const Lane& lane, int64_t round, int64_t nth, std::byte* worker,
+                                 FirstError& error) const noexcept {
+  Segment<E> segment(call_, lsh_, sizes_, hashed_, segment_, lane.shared.head, round, lane.memory,
+                     worker);
+  for (int64_t piece = 0; segment.gather(nth, piece); ++piece) {
+    const int64_t rows = segment.slots().query_rows();
+    gather_results(lane, segment, worker);
+    uint8_t* const seen = rows_attended_.in(worker);
+    std::fill_n(seen, rows, uint8_t{0});
+    segment.mask().attended = seen;
+    if (!run_engine(segment, worker, error)) return;
+    add(lane, segment, worker);
+    const int32_t* const positions = segment.query_positions();
+    for (int64_t i = 0; i < rows; ++i)
+      if (positions[i] >= 0) attended_.in(lane.memory)[positions[i]] |= seen[i];
+  }
+}
+
+// A shared query that has attended to no other key: output v, lse scale q k; NaN if lse is.
 template <class E>
 void LshBackward<E>::attend_to_self(const Lane& lane, int64_t query) const noexcept {
   const Problem& p = call_.problem;
   const E* const d_output = d_output_.in(lane.memory, query);
+  const E lse = lse_.in(lane.memory)[query];
+  const E weight = std::isfinite(lse) ? E(1) : std::numeric_limits<E>::quiet_NaN();
   if (wanted_.value) {
     E* const d_value = d_value_.in(lane.memory, lane.shared.value.slot) + query * p.value_dim;
-    for (int64_t d = 0; d < p.value_dim; ++d) d_value[d] += d_output[d];
+    for (int64_t d = 0; d < p.value_dim; ++d) d_value[d] += weight * d_output[d];
   }
   if (!wants_scores()) return;
-  const E d_score = static_cast<E>(p.scale) * d_lse_.in(lane.memory)[query];
+  const E d_score = weight * static_cast<E>(p.scale) * d_lse_.in(lane.memory)[query];
   const DenseRows<E> rows = hashed_.query_rows(lane.shared.head, lane.memory);
   const E* const row = rows.data + query * rows.stride;
   const E inverse = hashed_.inverse_lengths(lane.memory)[query];
@@ -270,7 +284,8 @@ void LshBackward<E>::attend_to_self(const Lane& lane, int64_t query) const noexc
   }
 }
 
-// d_query += (dk - k (k . dk)) / |q|; a row of zeros passes nothing.
+// d_query += (dk - k (k . dk)) / |q|; a row of zeros passes nothing. A key without a gradient may
+// be padding, whose row must not show.
 template <class E>
 void LshBackward<E>::divide_by_lengths(const Lane& lane, int64_t query) const noexcept {
   const int64_t dims = call_.problem.head_dim;
@@ -279,6 +294,7 @@ void LshBackward<E>::divide_by_lengths(const Lane& lane, int64_t query) const no
   const E inverse = hashed_.inverse_lengths(lane.memory)[query];
   E* const d_query = d_query_.in(lane.memory, lane.shared.query.slot) + query * dims;
   const E* const d_key = d_key_.in(lane.memory, lane.shared.query.slot) + query * dims;
+  if (std::all_of(d_key, d_key + dims, [](E d) { return d == 0; })) return;
   double along = 0;
   for (int64_t d = 0; d < dims; ++d) along += static_cast<double>(row[d] * inverse) * d_key[d];
   for (int64_t d = 0; d < dims; ++d)
@@ -315,27 +331,48 @@ void LshBackward<E>::finish(const MethodGradients& gradients, const Lane& lane,
           matrix_of(to.value, p, s.head, p.k_len, p.value_dim), keys.begin, keys.end);
 }
 
-// Segments of one turn share no row. A segment looks back to the one before, the first one to the
-// last; more than one segment back only where a chunk and what it looks back to is longer.
+// Segments of one turn share no row. A segment looks back to one segment, or to a few shorter ones.
+// Where the first one looks back to the last and their number is odd, the last has its own turn.
 template <class E>
 int64_t LshBackward<E>::turns() const noexcept {
   if (!hashed_.shared()) return 1;
+  if (wraps()) return 3;
   const int64_t segment_rows = sizes_.segment_chunks * sizes_.chunk;
-  return sizes_.look_back > segment_rows ? most_segments() : 3;
+  return 1 + (sizes_.look_back + segment_rows - 1) / segment_rows;
 }
 template <class E>
-int64_t LshBackward<E>::turn_of(int64_t segment, int64_t segments) const noexcept {
-  if (turns() == 1) return 0;
-  if (turns() != 3) return segment;
-  return segment > 0 && segment == segments - 1 && segment % 2 == 0 ? 2 : segment % 2;
+int64_t LshBackward<E>::segments_of(int64_t turn) const noexcept {
+  if (wraps() && turn == 2) return 1;
+  const int64_t step = wraps() ? 2 : turns();
+  return (most_segments() - turn + step - 1) / step;
+}
+template <class E>
+int64_t LshBackward<E>::segment_of(int64_t turn, int64_t task, int64_t segments) const noexcept {
+  if (!wraps()) return turn + task * turns();
+  const int64_t last = segments - 1, segment = turn + 2 * task;
+  const bool odd = last > 0 && last % 2 == 0;
+  if (turn == 2) return odd ? last : kNoSegment;
+  return odd && segment == last ? kNoSegment : segment;
+}
+
+template <class E>
+void LshBackward<E>::run_task(const Lane& lane, int64_t round, int64_t turn, int64_t task,
+                              std::byte* worker, FirstError& error) const noexcept {
+  const int64_t chunks = hashed_.chunks(round, lane.memory).chunks;
+  const int64_t segments = (chunks + sizes_.segment_chunks - 1) / sizes_.segment_chunks;
+  const int64_t segment = segment_of(turn, task, segments);
+  if (segment != kNoSegment) run_segment(lane, round, segment, worker, error);
 }
 
 template <class E>
 void LshBackward<E>::run(const MethodGradients& gradients, std::byte* scratch) const {
-  const int64_t components = components_.components(), segments = most_segments();
+  const int64_t components = components_.components();
+  int64_t tasks_of_round = 0;
+  for (int64_t turn = 0; turn < turns(); ++turn) tasks_of_round += segments_of(turn);
   const int64_t tasks_of_head =
-      1 + hashed_.tasks_of_rows() + sizes_.rounds * (1 + turns() * segments) + 2 * blocks_of_rows();
+      1 + hashed_.tasks_of_rows() + sizes_.rounds * (1 + tasks_of_round) + 2 * blocks_of_rows();
   TaskRun tasks(call_.context, components * components_.heads() * tasks_of_head);
+  FirstError error;
   for (int64_t first = 0; first < components; first += lane_count_)
     for (int64_t nth = 0; nth < components_.heads(); ++nth) {
       const int64_t lanes = std::min(lane_count_, components - first);
@@ -346,6 +383,7 @@ void LshBackward<E>::run(const MethodGradients& gradients, std::byte* scratch) c
           step(Lane{components_(first + lane, nth), lanes_.nth(scratch, lane)}, task % count,
                scratch_of_workers_.nth(scratch, worker));
         });
+        error.rethrow();
       };
       each(1, [&](const Lane& lane, int64_t, std::byte*) {
         hashed_.draw_rotations(lane.shared.head, lane.memory);
@@ -360,13 +398,8 @@ void LshBackward<E>::run(const MethodGradients& gradients, std::byte* scratch) c
            [&](const Lane& lane, int64_t task, std::byte*) { begin(gradients, lane, task); });
       for (int64_t round = 0; round < sizes_.rounds; ++round)
         for (int64_t turn = 0; turn < turns(); ++turn)
-          each(segments, [&](const Lane& lane, int64_t segment, std::byte* worker) {
-            const int64_t of_round =
-                hashed_.shared()
-                    ? (hashed_.chunks(round, lane.memory).chunks + sizes_.segment_chunks - 1) /
-                          sizes_.segment_chunks
-                    : segments;
-            if (turn_of(segment, of_round) == turn) run_segment(lane, round, segment, worker);
+          each(segments_of(turn), [&](const Lane& lane, int64_t task, std::byte* worker) {
+            run_task(lane, round, turn, task, worker, error);
           });
       each(blocks_of_rows(),
            [&](const Lane& lane, int64_t task, std::byte*) { finish(gradients, lane, task); });

@@ -9,8 +9,9 @@
 //
 //   d_query = dq + (dk - k (k . dk)) / |q|
 //
-// Rows of keys belong to two segments where a chunk looks back to another one. So segments run in
-// two or three turns, of which no turn has two that share a row.
+// Rows of keys belong to several segments where a chunk looks back to other ones. So segments run
+// in a few turns, of which no turn has two that share a row.
+#include "method/lsh/first_error.h"
 #include "method/lsh/segment.h"
 #include "method/shared_heads.h"
 #include "threads/task_run.h"
@@ -28,6 +29,8 @@ class LshBackward {
   void run(const MethodGradients& gradients, std::byte* scratch) const;
 
  private:
+  static constexpr int64_t kNoSegment = -1;
+
   // A head of a component in flight, in its memory.
   struct Lane {
     SharedHead shared;
@@ -37,14 +40,22 @@ class LshBackward {
   void place_engine(ScratchPlanner<Per::worker>& worker);
   BackwardRequest engine_request() const noexcept;
   void begin(const MethodGradients& gradients, const Lane& lane, int64_t task) const noexcept;
-  void run_segment(const Lane& lane, int64_t round, int64_t nth, std::byte* worker) const noexcept;
-  bool run_engine(const Segment<E>& segment, std::byte* worker) const noexcept;
+  void run_segment(const Lane& lane, int64_t round, int64_t nth, std::byte* worker,
+                   FirstError& error) const noexcept;
+  bool run_engine(const Segment<E>& segment, std::byte* worker, FirstError& error) const noexcept;
   void add(const Lane& lane, const Segment<E>& segment, std::byte* worker) const noexcept;
   void attend_to_self(const Lane& lane, int64_t query) const noexcept;
   void divide_by_lengths(const Lane& lane, int64_t query) const noexcept;
   void finish(const MethodGradients& gradients, const Lane& lane, int64_t task) const noexcept;
+  void gather_results(const Lane& lane, const Segment<E>& segment,
+                      std::byte* worker) const noexcept;
+  void run_task(const Lane& lane, int64_t round, int64_t turn, int64_t task, std::byte* worker,
+                FirstError& error) const noexcept;
+  bool wraps() const noexcept { return hashed_.shared() && lsh_.cut == LshCut::row; }
   int64_t turns() const noexcept;
-  int64_t turn_of(int64_t segment, int64_t segments) const noexcept;
+  // Tasks of a turn, each with one segment or none, of the `segments` of the round.
+  int64_t segments_of(int64_t turn) const noexcept;
+  int64_t segment_of(int64_t turn, int64_t task, int64_t segments) const noexcept;
 
   static int64_t blocks(int64_t rows) noexcept { return (rows + kHashedRows - 1) / kHashedRows; }
   int64_t blocks_of_rows() const noexcept {

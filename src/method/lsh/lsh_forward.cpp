@@ -8,6 +8,9 @@
 namespace rapt {
 namespace {
 
+// With tile registers, a work unit has a multiple of these queries.
+constexpr int64_t kQueryStep = 16;
+
 // Bytes per row of a segment: query, key, value and output.
 int64_t forward_row_bytes(const Problem& p) {
   return 2 * (p.head_dim + p.value_dim) * size_of(p.result_dtype);
@@ -58,6 +61,7 @@ LshForward<E>::LshForward(const MethodCall& call, const Lsh& lsh)
   head.place(sum_, {p.q_len, p.value_dim});
   head.place(top_, {p.q_len});
   head.place(total_, {p.q_len});
+  head.place(attended_, {p.q_len});
   segment_.place(worker, largest_segment(sizes_, p, hashed_.shared()), p, sizes_.rounds);
   place_engine(worker);
   ScratchPlanner<Per::call> all;
@@ -66,13 +70,15 @@ LshForward<E>::LshForward(const MethodCall& call, const Lsh& lsh)
   bytes_ = all.total();
 }
 
-// The workspace of the engine follows from the sizes of a segment, of which some are smaller.
+// The workspace of the engine is that of the largest segment, or of a smaller one: with tile
+// registers a call of one work unit packs keys block by block, and a longer one packs them all.
 template <class E>
 void LshForward<E>::place_engine(ScratchPlanner<Per::worker>& worker) {
   const Problem& p = call_.problem;
   const SegmentSlots most = largest_segment(sizes_, p, hashed_.shared());
   worker.place(output_, {most.query_rows(), p.value_dim});
   worker.place(lse_, {most.query_rows()});
+  worker.place(rows_attended_, {most.query_rows()});
   PairMask mask;
   AttentionOptions options = engine_options(call_);
   options.masks = {&mask};
@@ -88,9 +94,10 @@ void LshForward<E>::place_engine(ScratchPlanner<Per::worker>& worker) {
   if (hashed_.shared()) {
     for (const int64_t heads : {int64_t{1}, most.heads}) consider(heads, most.queries, most.keys);
   } else {
-    for (const int64_t queries : {int64_t{1}, int64_t{8}, most.queries})
-      for (const int64_t keys : {int64_t{1}, int64_t{64}, most.keys})
-        consider(1, std::min(queries, most.queries), std::min(keys, most.keys));
+    consider(1, std::min<int64_t>(1, most.queries), most.keys);
+    for (int64_t queries = kQueryStep; queries < most.queries; queries += kQueryStep)
+      consider(1, queries, most.keys);
+    consider(1, most.queries, most.keys);
   }
   worker.place(engine_, {static_cast<int64_t>(bytes)});
 }
@@ -101,6 +108,7 @@ void LshForward<E>::clear(int64_t task, std::byte* memory) const noexcept {
   const int64_t count = std::min(kHashedRows, call_.problem.q_len - begin);
   std::fill_n(top_.in(memory) + begin, count, -std::numeric_limits<E>::infinity());
   std::fill_n(total_.in(memory) + begin, count, E(0));
+  std::fill_n(attended_.in(memory) + begin, count, uint8_t{0});
 }
 
 template <class E>
@@ -110,18 +118,23 @@ void LshForward<E>::add(const Segment<E>& segment, std::byte* memory,
   const int32_t* const positions = segment.query_positions();
   const E* output = output_.in(worker);
   const E* const lse = lse_.in(worker);
+  const uint8_t* const attended = rows_attended_.in(worker);
   E* const sums = sum_.in(memory);
   for (int64_t i = 0; i < rows; ++i, output += dims) {
     if (i + 8 < rows && positions[i + 8] >= 0)
       for (int64_t d = 0; d < dims; d += static_cast<int64_t>(64 / sizeof(E)))
         __builtin_prefetch(sums + positions[i + 8] * dims + d, 1);
-    if (positions[i] < 0 || lse[i] == -std::numeric_limits<E>::infinity()) continue;
+    if (positions[i] < 0 || !attended[i]) continue;
+    attended_.in(memory)[positions[i]] = 1;
     E* const sum = sums + positions[i] * dims;
     E& top = top_.in(memory)[positions[i]];
     E& total = total_.in(memory)[positions[i]];
     if (total == 0) {
+      // An lse of -inf whose scores have overflowed counts until another round has a finite one.
       std::copy_n(output, dims, sum);
-      top = lse[i], total = 1;
+      top = lse[i], total = lse[i] == -std::numeric_limits<E>::infinity() ? E(0) : E(1);
+    } else if (lse[i] == -std::numeric_limits<E>::infinity()) {
+      continue;
     } else if (lse[i] <= top) {
       const E weight = std::exp(lse[i] - top);
       for (int64_t d = 0; d < dims; ++d) sum[d] += weight * output[d];
@@ -135,10 +148,8 @@ void LshForward<E>::add(const Segment<E>& segment, std::byte* memory,
 }
 
 template <class E>
-void LshForward<E>::run_segment(int64_t head, int64_t round, int64_t nth, std::byte* memory,
-                                std::byte* worker) const noexcept {
-  Segment<E> segment(call_, lsh_, sizes_, hashed_, segment_, head, round, memory, worker);
-  if (!segment.gather(nth)) return;
+bool LshForward<E>::run_engine(const Segment<E>& segment, std::byte* worker,
+                               FirstError& error) const noexcept {
   const SegmentSlots& slots = segment.slots();
   AttentionOptions options = engine_options(call_);
   options.masks = {&segment.mask()};
@@ -150,13 +161,28 @@ void LshForward<E>::run_segment(int64_t head, int64_t round, int64_t nth, std::b
     scaled_dot_product_attention(segment.query(), segment.key(), segment.value(), options, outputs,
                                  {engine_.in(worker), static_cast<size_t>(engine_.count())},
                                  engine_context(call_));
-  } catch (const Error&) {
-    return;  // cancelled, which the run of the tasks finds, too
+  } catch (...) {
+    error.keep();
+    return false;
   }
-  add(segment, memory, worker);
+  return true;
 }
 
-// A shared query without another key has its own value; its score is scale q q / |q|.
+template <class E>
+void LshForward<E>::run_segment(int64_t head, int64_t round, int64_t nth, std::byte* memory,
+                                std::byte* worker, FirstError& error) const noexcept {
+  Segment<E> segment(call_, lsh_, sizes_, hashed_, segment_, head, round, memory, worker);
+  for (int64_t piece = 0; segment.gather(nth, piece); ++piece) {
+    uint8_t* const attended = rows_attended_.in(worker);
+    std::fill_n(attended, segment.slots().query_rows(), uint8_t{0});
+    segment.mask().attended = attended;
+    if (!run_engine(segment, worker, error)) return;
+    add(segment, memory, worker);
+  }
+}
+
+// A shared query without another key has its own value; its score is scale q q / |q|. Softmax of a
+// score that is not finite is NaN.
 template <class E>
 void LshForward<E>::attend_to_self(int64_t head, int64_t query, std::byte* memory) const noexcept {
   const DenseRows<E> rows = hashed_.query_rows(head, memory);
@@ -167,9 +193,15 @@ void LshForward<E>::attend_to_self(int64_t head, int64_t query, std::byte* memor
   for (int64_t d = 0; d < call_.problem.head_dim; ++d)
     score += static_cast<double>(row[d]) * (row[d] * inverse);
   const int64_t times = lsh_.duplicates == LshDuplicates::count_all ? sizes_.rounds : 1;
-  std::copy_n(values.data + query * values.stride, call_.problem.value_dim, sum_.in(memory, query));
-  top_.in(memory)[query] =
-      static_cast<E>(call_.problem.scale * score + std::log(static_cast<double>(times)));
+  E& lse = top_.in(memory)[query];
+  lse = static_cast<E>(call_.problem.scale * score + std::log(static_cast<double>(times)));
+  E* const sum = sum_.in(memory, query);
+  if (std::isfinite(lse)) {
+    std::copy_n(values.data + query * values.stride, call_.problem.value_dim, sum);
+  } else {
+    lse = std::numeric_limits<E>::quiet_NaN();
+    std::fill_n(sum, call_.problem.value_dim, lse);
+  }
   total_.in(memory)[query] = 1;
 }
 
@@ -181,10 +213,13 @@ void LshForward<E>::finish(int64_t head, int64_t task, const Outputs& outputs,
   const KeyReach reach = call_.reach(head);
   E* const total = total_.in(memory);
   for (int64_t i = begin; i < end; ++i) {
-    if (hashed_.shared() && total[i] == 0 && i < reach.keys && i < reach.end(i))
-      attend_to_self(head, i, memory);
     E* const sum = sum_.in(memory, i);
-    if (total[i] == 0) std::fill_n(sum, p.value_dim, E(0));
+    if (!attended_.in(memory)[i]) {
+      if (hashed_.shared() && i < reach.keys && i < reach.end(i))
+        attend_to_self(head, i, memory);
+      else
+        std::fill_n(sum, p.value_dim, E(0));
+    }
     if (total[i] != 0 && total[i] != 1)
       for (int64_t d = 0; d < p.value_dim; ++d) sum[d] /= total[i];
   }
@@ -211,6 +246,7 @@ void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
   const int64_t tasks_of_head =
       1 + hashed_.tasks_of_rows() + sizes_.rounds * (1 + segments) + 2 * blocks();
   TaskRun tasks(call_.context, heads * tasks_of_head);
+  FirstError error;
   for (int64_t first = 0; first < heads; first += lane_count_) {
     const int64_t lanes = std::min(lane_count_, heads - first);
     // Calls step(head, task, memory of the head, scratch of the worker) for `count` tasks per head.
@@ -220,6 +256,7 @@ void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
         step(first + nth, task % count, lane(scratch, nth),
              scratch_of_workers_.nth(scratch, worker));
       });
+      error.rethrow();
     };
     each(1, [&](int64_t head, int64_t, std::byte* memory, std::byte*) {
       hashed_.draw_rotations(head, memory);
@@ -236,7 +273,7 @@ void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
          });
     for (int64_t round = 0; round < sizes_.rounds; ++round)
       each(segments, [&](int64_t head, int64_t nth, std::byte* memory, std::byte* worker) {
-        run_segment(head, round, nth, memory, worker);
+        run_segment(head, round, nth, memory, worker, error);
       });
     each(blocks(), [&](int64_t head, int64_t task, std::byte* memory, std::byte*) {
       finish(head, task, outputs, memory);

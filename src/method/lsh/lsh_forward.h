@@ -1,6 +1,7 @@
 #pragma once
 // The forward pass of LSH attention. Heads are in flight together, one or more per thread. Each
 // round adds its results to the rows' sums, by their lse, as merge() does (rapt/state.h).
+#include "method/lsh/first_error.h"
 #include "method/lsh/segment.h"
 #include "threads/task_run.h"
 #include "threads/workers.h"
@@ -32,8 +33,9 @@ class LshForward {
   std::byte* lane(std::byte* scratch, int64_t nth) const noexcept {
     return lanes_.nth(scratch, nth);
   }
-  void run_segment(int64_t head, int64_t round, int64_t nth, std::byte* memory,
-                   std::byte* worker) const noexcept;
+  void run_segment(int64_t head, int64_t round, int64_t nth, std::byte* memory, std::byte* worker,
+                   FirstError& error) const noexcept;
+  bool run_engine(const Segment<E>& segment, std::byte* worker, FirstError& error) const noexcept;
   void add(const Segment<E>& segment, std::byte* memory, std::byte* worker) const noexcept;
   void clear(int64_t task, std::byte* memory) const noexcept;
   void finish(int64_t head, int64_t task, const Outputs& outputs, std::byte* memory) const noexcept;
@@ -50,7 +52,9 @@ class LshForward {
   int workers_ = 1;
   // Of a query: sum_r e^(lse_r - top) output_r, the largest lse, and sum_r e^(lse_r - top).
   ComponentPlace<E> sum_, top_, total_;
+  ComponentPlace<uint8_t> attended_;  // whether a query attended to a key
   Place<E> output_, lse_;
+  Place<uint8_t> rows_attended_;
   Place<std::byte> engine_;
   RepeatedMemory lanes_, scratch_of_workers_;
   size_t bytes_ = 0;

@@ -18,13 +18,18 @@ namespace rapt {
 
 inline constexpr int64_t kMostLshRounds = 64;
 
+// With separate keys, two numbers of 32 bits belong to a bucket.
+inline constexpr int64_t kMostLshBuckets = int64_t{1} << 30;
+
 // More buckets than this are found by two hashes, as in Trax.
 inline constexpr int64_t kMostBucketsOfOneHash = 128;
 
 // Key blocks of the engine begin at multiples of 64 or 128 keys. Chunks that begin anew with each
 // bucket lie in blocks so that no later row moves an earlier one to another block: chunks of up to
-// 64 rows within one block, longer ones from the start of a block on.
-inline constexpr int64_t kLeastBlock = 64, kMostBlock = 128;
+// 64 rows within one block, longer ones from the start of a block on. If a chunk and what it looks
+// back to exceed the engine's sums of 1,024 keys (kChunkKeys, attention/forward/chunks.h), its
+// place among them decides bits, too: then each part of a bucket begins a chunk.
+inline constexpr int64_t kLeastBlock = 64, kMostBlock = 128, kKeysOfSum = 1024;
 
 // Bytes of the rows of a segment, gathered and computed: the L2 of small cores.
 inline constexpr int64_t kSegmentBytes = 512 << 10;
@@ -51,8 +56,8 @@ inline LshSizes lsh_sizes(const Lsh& lsh, int64_t rows, int64_t row_bytes) {
   LshSizes s{};
   s.rounds = lsh.rounds;
   s.chunk = std::clamp<int64_t>(lsh.chunk, 1, std::max<int64_t>(rows, 1));
-  const int64_t buckets =
-      lsh.buckets > 0 ? lsh.buckets : 2 * std::max<int64_t>(1, (rows + lsh.chunk - 1) / lsh.chunk);
+  const int64_t two_per_chunk = 2 * std::max<int64_t>(1, (rows + lsh.chunk - 1) / lsh.chunk);
+  const int64_t buckets = lsh.buckets > 0 ? lsh.buckets : std::min(two_per_chunk, kMostLshBuckets);
   s.factors[0] = buckets, s.factors[1] = 1;
   s.columns = buckets / 2;
   if (buckets > kMostBucketsOfOneHash) {
@@ -69,13 +74,13 @@ inline LshSizes lsh_sizes(const Lsh& lsh, int64_t rows, int64_t row_bytes) {
   } else {
     const bool within_block = s.chunk <= kLeastBlock;
     s.look_back = within_block ? kLeastBlock : (s.chunk + kMostBlock - 1) / kMostBlock * kMostBlock;
-    if (!within_block) s.slot_step = kMostBlock;
+    if (!within_block) s.slot_step = s.chunk + s.look_back > kKeysOfSum ? s.chunk : kMostBlock;
     // The rows of two neighbouring chunks do not fit one. Each part of a bucket may leave a step.
     const int64_t parts = std::min(s.buckets(), rows) + whole;
     s.most_chunks = 2 * (rows + (s.slot_step - 1) * parts) / s.chunk + 2;
   }
-  s.segment_chunks = std::clamp<int64_t>(kSegmentBytes / (row_bytes * s.chunk), 1,
-                                         std::max<int64_t>(s.most_chunks, 1));
+  s.segment_chunks = std::clamp<int64_t>(kSegmentBytes / std::max<int64_t>(row_bytes, 1) / s.chunk,
+                                         1, std::max<int64_t>(s.most_chunks, 1));
   return s;
 }
 

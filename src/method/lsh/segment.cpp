@@ -18,7 +18,7 @@ void prefetch_row(const E* row, int64_t dims) noexcept {
 }  // namespace
 
 SegmentSlots largest_segment(const LshSizes& sizes, const Problem& p, bool shared) noexcept {
-  if (!shared) return {1, p.q_len, p.k_len, 0, 0};
+  if (!shared) return {1, std::min(p.q_len, kMostQueriesOfPiece), p.k_len, 0, 0};
   return {sizes.segment_chunks, sizes.chunk, sizes.chunk + sizes.look_back, 0, 0};
 }
 
@@ -59,16 +59,19 @@ void gather_rows(const DenseRows<E>& rows, const int32_t* positions, int64_t cou
 }
 
 template <class E>
-bool Segment<E>::select(int64_t nth) noexcept {
+bool Segment<E>::select(int64_t nth, int64_t piece) noexcept {
   const RoundChunks& chunks = hashed_.chunks(round_, memory_);
   if (!hashed_.shared()) {
     if (nth >= chunks.chunks) return false;
     const BucketRun& run = hashed_.runs(round_, memory_)[nth];
-    slots_ = {1, run.queries, run.keys, run.query_begin, run.key_begin};
+    const int64_t from = piece * kMostQueriesOfPiece;
+    if (from >= run.queries) return false;
+    slots_ = {1, std::min(run.queries - from, kMostQueriesOfPiece), run.keys,
+              run.query_begin + from, run.key_begin};
     return true;
   }
   const int64_t begin = nth * sizes_.segment_chunks;
-  if (begin >= chunks.chunks) return false;
+  if (begin >= chunks.chunks || piece > 0) return false;
   const int64_t first = begin * sizes_.chunk;
   slots_ = {std::min(sizes_.segment_chunks, chunks.chunks - begin), sizes_.chunk,
             sizes_.chunk + sizes_.look_back, first, first - sizes_.look_back};
@@ -148,8 +151,8 @@ void Segment<E>::bind_mask() noexcept {
 }
 
 template <class E>
-bool Segment<E>::gather(int64_t nth) noexcept {
-  if (!select(nth)) return false;
+bool Segment<E>::gather(int64_t nth, int64_t piece) noexcept {
+  if (!select(nth, piece)) return false;
   find_positions();
   bind_mask();
   gather_numbers();

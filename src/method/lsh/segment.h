@@ -4,11 +4,15 @@
 //
 // Shared keys: the leading dimension of the call are the chunks. Each has `chunk` queries, and the
 // keys of its slots and of `look_back` slots before; keys of neighbours overlap in memory. Separate
-// keys: one head with some whole buckets.
+// keys: one head with some whole buckets, whose queries are cut into pieces.
 #include "method/lsh/hashed_heads.h"
 #include "method/lsh/pair_mask.h"
 
 namespace rapt {
+
+// Queries of a piece. Below twice the engine's part length (backward_plan.cpp) a backward call has
+// one part, so its workspace grows with the queries and with the keys.
+inline constexpr int64_t kMostQueriesOfPiece = 1023;
 
 // Which slots a segment has.
 struct SegmentSlots {
@@ -52,8 +56,8 @@ class Segment {
         memory_(memory),
         worker_(worker) {}
 
-  // Selects a segment of the round and gathers its rows; false: the round has fewer.
-  bool gather(int64_t nth) noexcept;
+  // Selects a piece of a segment of the round and gathers its rows; false: there are fewer.
+  bool gather(int64_t nth, int64_t piece) noexcept;
 
   const SegmentSlots& slots() const noexcept { return slots_; }
   const int32_t* query_positions() const noexcept { return places_.query_at.in(worker_); }
@@ -73,7 +77,7 @@ class Segment {
     return TensorView(rows, {slots_.heads, slots_.keys, columns},
                       {slots_.queries * columns, columns, 1});
   }
-  bool select(int64_t nth) noexcept;
+  bool select(int64_t nth, int64_t piece) noexcept;
   void find_positions() noexcept;
   void gather_numbers() noexcept;
   void bind_mask() noexcept;
