@@ -6,6 +6,7 @@
 
 #include "memory/allocation_hooks.h"
 #include "rapt/mask/causal.h"
+#include "rapt/method/lsh.h"
 #include "support/call.h"
 #include "support/executors.h"
 
@@ -79,6 +80,29 @@ TEST(Allocation, NothingWithAMethod) {
     start_counting();
     scaled_dot_product_attention(c.query, c.key, c.value, c.options, {b.state}, b.workspace,
                                  context);
+    EXPECT_EQ(stop_counting().made, 0);
+  }
+}
+
+// Shared keys have no descriptor.
+TEST(Allocation, NothingWithSharedKeysOfLsh) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  const Tensor rows = filled(DType::f32, {2, 300, 8}, 1);
+  for (const rapt::LshCut cut : {rapt::LshCut::row, rapt::LshCut::bucket}) {
+    rapt::Lsh lsh(2);
+    lsh.chunk = 16, lsh.cut = cut;
+    AttentionOptions options;
+    options.method = &lsh;
+    Reversed reversed;
+    Context context;
+    context.executor = &reversed;
+    const AttentionResult result = scaled_dot_product_attention(rows, rows, rows, options);
+    rapt::AttentionState state;
+    state.output = result.output, state.statistic = result.statistic;
+    std::vector<std::byte> workspace(
+        rapt::plan(rows, rows, rows, options, context).workspace_bytes);
+    start_counting();
+    scaled_dot_product_attention(rows, rows, rows, options, {state}, workspace, context);
     EXPECT_EQ(stop_counting().made, 0);
   }
 }

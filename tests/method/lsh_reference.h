@@ -1,7 +1,7 @@
 #pragma once
 // LSH attention by its definition, for one head, given the buckets that the library found: who
-// meets whom in which round, the softmax over the union, and its gradients. T = double is the
-// truth; T = float is the plain loop of the same precision, whose error gives the tolerance.
+// meets whom in which round, the softmax over the union, and its gradients. Of a wider T it is
+// the truth; of the precision of the call it is the plain loop, whose error gives the tolerance.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,6 @@ struct LshHead {
 
 struct LshTruth {
   std::vector<double> output, lse, d_query, d_key, d_value;
-  int64_t pairs = 0;  // that were looked at
 };
 
 // The number of a row's chunk in a round, and that of the chunk before it.
@@ -118,7 +117,6 @@ LshTruth lsh_truth(const rapt::Lsh& lsh, const LshHead& h) {
     for (int64_t j = 0; j < h.end(i); ++j)
       if (const int count = met[i * h.k_len + j]; count > 0 && !(shared && j == i))
         look_at(j, once ? 1 : count);
-    truth.pairs += static_cast<int64_t>(looked_at.size());
     const bool hashed = !shared || h.query_buckets[i] >= 0;
     if (shared && looked_at.empty() && hashed && i < h.end(i))
       look_at(i, once ? 1 : static_cast<int>(lsh.rounds));
