@@ -44,11 +44,16 @@ bool is_written(const text::Tokenizer& tokenizer) {
 }
 
 void encode_with_spans(const text::Tokenizer& tokenizer, std::string_view given) {
-  const text::Encoding encoding = encode_texts(tokenizer, given, given.substr(given.size() / 2));
+  size_t half = given.size() / 2;
+  while (half < given.size() && (static_cast<unsigned char>(given[half]) & 0xC0) == 0x80) ++half;
+  const std::string_view texts[] = {given, given.substr(half)};
+  const text::Encoding encoding = encode_texts(tokenizer, texts[0], texts[1]);
   for (size_t i = 0; i < encoding.ids.size(); ++i) {
     const text::ByteSpan span = encoding.spans[i];
     require(encoding.ids[i] >= 0 && encoding.ids[i] < tokenizer.vocabulary());
-    require(span.begin >= 0 && span.begin <= span.end && span.end <= std::ssize(given));
+    const int source = encoding.texts[i];
+    const int64_t bytes = source == text::kTemplateToken ? 0 : std::ssize(texts[source]);
+    require(span.begin >= 0 && span.begin <= span.end && span.end <= bytes);
   }
 }
 

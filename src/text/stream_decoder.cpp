@@ -1,6 +1,10 @@
 #include "rapt/text/stream_decoder.h"
 
+#include <variant>
+
 #include "io/text/utf8.h"
+#include "rapt/error.h"
+#include "text/parts.h"
 
 namespace rapt::text {
 namespace {
@@ -14,6 +18,13 @@ bool is_cut_short(const CodePoint& c, std::string_view bytes) {
 }
 
 }  // namespace
+
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  if (std::holds_alternative<WordPieceModel>(tokenizer.parts().model))
+    throw Error(ErrorCode::unsupported,
+                "tokenizer: expected tokens that are bytes or characters of a text, got WordPiece; "
+                "language models have the former, and decode() gives the text of the latter");
+}
 
 std::string StreamDecoder::next(int64_t id) {
   pending_ += tokenizer_.token_bytes(id);

@@ -4,12 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "io/scratch_folder.h"
 #include "rapt/text/learn.h"
+#include "rapt/text/stream_decoder.h"
 #include "rapt/text/tokenizer_file.h"
+#include "text/wordpiece/word_piece.h"
 
 namespace rapt::test {
 namespace {
@@ -88,10 +95,69 @@ TEST(WordPiece, WithoutLowerCaseAccentsStay) {
   EXPECT_EQ(parsed(json).encode("CAT cat \u00e9"), (Ids{0, 3, 8}));
 }
 
+// The file with other tokens behind its own, and words of any length.
+Json word_piece_file_with(const std::vector<std::string>& tokens) {
+  Json json = word_piece_file();
+  for (const std::string& token : tokens)
+    json["model"]["vocab"][token] = json["model"]["vocab"].size();
+  json["model"]["max_input_chars_per_word"] = 1'000'000;
+  return json;
+}
+
+TEST(WordPiece, MarksAreSortedAndTheirPlacesAreNot) {
+  // Canonical classes 226, 224 and 216: tokens 13, 12 and 11.
+  const text::Tokenizer tokenizer =
+      parsed(word_piece_file_with({"\U0001d165", "##\u302e", "##\U0001d16d", "##\U0001d165"}));
+  const std::string marks = "\U0001d16d\u302e\U0001d165";
+  const text::Encoding sorted = encode_texts(tokenizer, marks, {}, {.special_tokens = false});
+  EXPECT_EQ(sorted.ids, (Ids{11, 12, 13}));
+  EXPECT_EQ(sorted.spans, (Spans{{0, 4}, {4, 7}, {7, 11}}));
+  const text::Encoding unknown = encode_texts(tokenizer, marks + "x");
+  EXPECT_EQ(unknown.spans[1], (text::ByteSpan{0, 12}));
+  EXPECT_EQ(tokenizer.encode("s\U0001d16d\u302es"), (Ids{5, 12, 13, 4}));
+}
+
+TEST(WordPiece, ALongRunOfMarksIsSorted) {
+  const text::Tokenizer tokenizer =
+      parsed(word_piece_file_with({"\U0001d165", "##\u302e", "##\U0001d165"}));
+  constexpr size_t kPairs = 50'000;  // insertion one by one would take minutes
+  std::string text;
+  for (size_t i = 0; i < kPairs; ++i) text += "\u302e\U0001d165";
+  Ids expected(2 * kPairs, 13);
+  expected[0] = 11;
+  std::fill(expected.begin() + kPairs, expected.end(), 12);
+  EXPECT_EQ(tokenizer.encode(text), expected);
+}
+
+// A text may have a part between any two added tokens: if each were searched up to the end of the
+// text, the work would grow with the square of its length.
+TEST(WordPiece, WhatFollowsAPartIsNotRead) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(static_cast<char*>(pages) + page, page, PROT_NONE), 0);
+  std::memset(pages, 'a', page);
+  const text::WordPieceModel model({"[UNK]", "a"}, {.steps = {}, .unknown = 0});
+  Ids ids;
+  text::WordPieceModel::Encoder(model, ids, nullptr)
+      .encode({static_cast<const char*>(pages), 2 * page}, page - 2, page);
+  EXPECT_EQ(ids, Ids{0});
+  munmap(pages, 2 * page);
+}
+
+TEST(WordPiece, EarlyFilesHaveNoType) {
+  Json json = word_piece_file();
+  json["model"].erase("type");
+  EXPECT_EQ(parsed(json).encode("cats sat."), (Ids{3, 4, 6, 7}));
+}
+
 TEST(WordPiece, DecodingJoinsWordsAndPunctuation) {
   const text::Tokenizer tokenizer = parsed(word_piece_file());
   EXPECT_EQ(tokenizer.decode(Ids{3, 4, 6, 7}), "cats sat.");
   EXPECT_EQ(tokenizer.decode(Ids{1, 3, 2}), "[CLS] cat [SEP]");
+  expect_error(
+      ErrorCode::unsupported, [&] { text::StreamDecoder decoder(tokenizer); }, "WordPiece");
 }
 
 TEST(Encoding, TheTemplateStandsAroundTexts) {
@@ -132,6 +198,47 @@ TEST(Encoding, SpansOfBytesAreThoseOfCharactersWithoutBlanks) {
                             {"trim_offsets", true},
                             {"use_regex", true}};
   EXPECT_EQ(spans(), (Spans{{1, 1}, {1, 3}, {1, 3}}));
+  EXPECT_EQ(Json::parse(text::tokenizer_json(parsed(json)))["post_processor"],
+            json["post_processor"]);
+}
+
+// A single blank in front of a text may be one that the package added. Expected spans are those of
+// tokenizers 0.23.3.
+TEST(Encoding, ABlankInFrontOfATextCountsToItsFirstToken) {
+  Json json = Json::parse(text::tokenizer_json(text::learn_byte_level_bpe("", 256)));
+  json["post_processor"] = {{"type", "ByteLevel"},
+                            {"add_prefix_space", true},
+                            {"trim_offsets", true},
+                            {"use_regex", true}};
+  json["added_tokens"] = Json::array({added(256, "<m>")});
+  json["added_tokens"][0]["lstrip"] = json["added_tokens"][0]["rstrip"] = true;
+  const text::Tokenizer tokenizer = parsed(json);
+  const auto spans = [&](const char* text) { return encode_texts(tokenizer, text).spans; };
+  EXPECT_EQ(spans(" "), (Spans{{0, 0}}));
+  EXPECT_EQ(spans("  !"), (Spans{{0, 0}, {2, 2}, {2, 3}}));
+  EXPECT_EQ(spans("! "), (Spans{{0, 1}, {2, 2}}));
+  EXPECT_EQ(spans(" <m> !"), (Spans{{0, 4}, {5, 6}}));
+  EXPECT_EQ(spans("  <m>"), (Spans{{2, 5}}));
+  EXPECT_EQ(spans("\u3000<m>"), (Spans{{0, 6}}));
+  EXPECT_EQ(encode_texts(tokenizer, " ", " ").spans, (Spans{{0, 0}, {0, 0}}));
+  EXPECT_EQ(Json::parse(text::tokenizer_json(tokenizer))["post_processor"], json["post_processor"]);
+}
+
+// Writing a part of it would lose tokens or types without a word.
+TEST(Encoding, AnyTemplateIsReadButNotWritten) {
+  Json json = Json::parse(text::tokenizer_json(text::learn_byte_level_bpe("", 256)));
+  const Json a = part("Sequence", "A", 0), b = part("Sequence", "B", 1);
+  const auto expect_refusal = [&](const Json& single, const Json& pair) {
+    json["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single", single},
+                              {"pair", pair},
+                              {"special_tokens", {{"x", {{"id", "x"}, {"ids", {1}}}}}}};
+    expect_error(
+        ErrorCode::unsupported, [&] { text::tokenizer_json(parsed(json)); }, "not written");
+  };
+  expect_refusal(Json::array({a}), {a, part("SpecialToken", "x", 0), b});
+  expect_refusal(Json::array({part("Sequence", "A", 1)}), Json::array({a, b}));
+  expect_refusal(Json::array({a, part("SpecialToken", "x", 0)}), Json::array({a, b}));
 }
 
 TEST(Encoding, ATokenMayTakeTheBlanksBesideIt) {
@@ -159,6 +266,12 @@ TEST(Encoding, WhatIsMalformedIsRejectedByName) {
                 "special_tokens: expected ids of '[CLS]'");
   expect_format([](Json& j) { j["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {11}; },
                 "expected an id from 0 to 11 - 1, got '11'");
+  expect_format(
+      [](Json& j) {
+        j["post_processor"]["special_tokens"]["[CLS]"]["ids"] = std::vector<int>(513, 1);
+        j["post_processor"]["single"].push_back(part("SpecialToken", "[CLS]", 0));
+      },
+      "single: expected at most 1024 special tokens");
   expect_format([](Json& j) { j["model"]["unk_token"] = "no"; }, "unk_token");
   expect_format([](Json& j) { j["model"]["max_input_chars_per_word"] = -1; },
                 "max_input_chars_per_word");
@@ -170,6 +283,18 @@ TEST(Encoding, WhatIsMalformedIsRejectedByName) {
   };
   expect_unsupported([](Json& j) { j["normalizer"]["type"] = "NFC"; }, "normalizer 'NFC'");
   expect_unsupported([](Json& j) { j["pre_tokenizer"]["type"] = "Whitespace"; }, "'Whitespace'");
+  expect_unsupported(
+      [](Json& j) {
+        const Json one = j["post_processor"];
+        j["post_processor"] = {{"type", "Sequence"}, {"processors", {one, one}}};
+      },
+      "two templates");
+  expect_unsupported(
+      [](Json& j) {
+        const Json trim = {{"type", "ByteLevel"}, {"trim_offsets", true}};
+        j["post_processor"] = {{"type", "Sequence"}, {"processors", {trim, trim}}};
+      },
+      "two with trim_offsets");
   expect_unsupported([](Json& j) { j["decoder"]["type"] = "Fuse"; }, "decoder 'Fuse'");
   expect_unsupported([](Json& j) { j["added_tokens"][0]["normalized"] = true; }, "'[UNK]'");
   expect_error(

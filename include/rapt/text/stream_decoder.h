@@ -9,7 +9,9 @@ namespace rapt::text {
 
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  // Throws Error(unsupported) for WordPiece, which is made for encoders: the text of its tokens is
+  // Tokenizer::decode().
+  explicit StreamDecoder(const Tokenizer& tokenizer);
 
   // The characters that this token completes: valid UTF-8, maybe none. Bytes that can begin no
   // character become U+FFFD, one for each longest part that could have begun one (Unicode 15,

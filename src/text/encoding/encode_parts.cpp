@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "io/text/utf8.h"
 #include "text/space_runs.h"
 
 namespace rapt::text {
@@ -12,10 +13,16 @@ bool is_inside_character(std::string_view text, size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-// pre_tokenizers/byte_level.rs, process_offsets: [from, to) is what is no blank in [begin, end).
-ByteSpan trimmed(TrimSpans trim, size_t begin, size_t end, size_t from, size_t to) {
+// pre_tokenizers/byte_level.rs, process_offsets: [from, to) is what is no blank in the token
+// [begin, end) of a text; [end, end) if all are blanks.
+ByteSpan trimmed(TrimSpans trim, std::string_view text, size_t begin, size_t end, size_t from,
+                 size_t to) {
   if (trim == TrimSpans::no) from = begin, to = end;
-  if (trim == TrimSpans::blanks_but_first && begin == 0 && from > 0) --from;
+  const bool one_blank_in_front = begin == 0 && from > 0 && from == decode_utf8(text).bytes;
+  if (trim == TrimSpans::blanks_but_first && one_blank_in_front) {
+    if (from == end) to = begin;  // the blank is cut from the end nevertheless
+    from = begin;
+  }
   return {static_cast<int64_t>(from), static_cast<int64_t>(to)};
 }
 
@@ -42,7 +49,7 @@ class SpansOfBytes {
     size_t from = begin, to = end;
     while (from < to && text_[from] == ' ') ++from;
     while (to > from && text_[to - 1] == ' ') --to;
-    return trimmed(parts_.around.trim, begin, end, from, to);
+    return trimmed(parts_.around.trim, text_, begin, end, from, to);
   }
 
   const Tokenizer::Parts& parts_;
@@ -60,7 +67,7 @@ void encode_around_added(const Tokenizer::Parts& parts, std::string_view text,
     ids.push_back(id);
     if (!spans) return;
     const size_t from = end_of_space(text.substr(0, end), begin);
-    spans->push_back(trimmed(trim, begin, end, from, begin_of_space(text, from, end)));
+    spans->push_back(trimmed(trim, text, begin, end, from, begin_of_space(text, from, end)));
   });
 }
 

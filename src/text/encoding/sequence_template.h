@@ -10,13 +10,15 @@ struct TemplatePart {
   int text = -1;  // 0 or 1; -1: `ids`
   std::vector<uint32_t> ids;
   int64_t type = 0;
+
+  bool operator==(const TemplatePart&) const = default;
 };
 
 // How spans of byte-level BPE are made narrower.
 enum class TrimSpans : uint8_t {
   no,
   blanks,            // without blanks at the ends
-  blanks_but_first,  // and a blank in front of a text counts to its first token
+  blanks_but_first,  // but a single blank in front of a text counts to its first token
 };
 
 struct SequenceTemplate {

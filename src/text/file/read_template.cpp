@@ -14,8 +14,13 @@ class TemplateReader {
  public:
   TemplateReader(size_t tokens, const std::string& file) : tokens_(tokens), file_(file) {}
 
-  void read(const Json& json, SequenceTemplate& result) const {
+  void read(const Json& json, SequenceTemplate& result) {
     const std::string& type = type_of(json, "post_processor", file_);
+    if (type != "Sequence" && type != "ByteLevel") {
+      // The package would put the second one's tokens around those of the first.
+      if (has_template_) fail_unsupported(file_, "a Sequence with two templates");
+      has_template_ = true;
+    }
     if (type == "Sequence")
       read_sequence(json, result);
     else if (type == "ByteLevel")
@@ -31,12 +36,16 @@ class TemplateReader {
   }
 
  private:
-  static TrimSpans trim_of(const Json& json) {
-    if (!json.value("trim_offsets", true)) return TrimSpans::no;
-    return json.value("add_prefix_space", true) ? TrimSpans::blanks_but_first : TrimSpans::blanks;
+  void read_trim(const Json& json, SequenceTemplate& result) const {
+    if (!json.value("trim_offsets", true)) return;
+    // The package would cut the blanks of each token twice.
+    if (result.trim != TrimSpans::no)
+      fail_unsupported(file_, "a Sequence of two with trim_offsets");
+    result.trim =
+        json.value("add_prefix_space", true) ? TrimSpans::blanks_but_first : TrimSpans::blanks;
   }
 
-  void read_sequence(const Json& json, SequenceTemplate& result) const {
+  void read_sequence(const Json& json, SequenceTemplate& result) {
     check_settings(json, "post_processor Sequence",
                    {{"type", required, {}}, {"processors", required, {}}}, file_);
     if (!json["processors"].is_array())
@@ -51,7 +60,7 @@ class TemplateReader {
                     {"trim_offsets", optional, {false, true}},
                     {"use_regex", optional, {}}},
                    file_);
-    result.trim = trim_of(json);
+    read_trim(json, result);
   }
 
   // ["[SEP]", 102]
@@ -82,7 +91,7 @@ class TemplateReader {
     const TemplatePart begin = special(json, "cls", 0), end = special(json, "sep", 0);
     result.single = {begin, text_part(0, 0), end};
     result.pair = {begin, text_part(0, 0), end, end, text_part(1, 0), end};
-    result.trim = trim_of(json);
+    read_trim(json, result);
   }
 
   void read_parts(const Json& json, SequenceTemplate& result) const {
@@ -101,8 +110,10 @@ class TemplateReader {
       fail_malformed(file_, std::string(name) + ": expected an array, got " + shown(json[name]));
     std::vector<TemplatePart> parts;
     int found[2] = {};
+    size_t room = kMostTokens;
     for (const Json& one : json[name]) {
-      parts.push_back(part_of(one, json["special_tokens"], name));
+      parts.push_back(part_of(one, json["special_tokens"], name, room));
+      room -= parts.back().ids.size();
       if (parts.back().text >= 0) ++found[parts.back().text];
     }
     if (found[0] != 1 || found[1] != texts - 1)
@@ -112,7 +123,9 @@ class TemplateReader {
     return parts;
   }
 
-  TemplatePart part_of(const Json& json, const Json& specials, const char* name) const {
+  // `room`: how many tokens of its own the part may have.
+  TemplatePart part_of(const Json& json, const Json& specials, const char* name,
+                       size_t room) const {
     const bool one = json.is_object() && json.size() == 1;
     const std::string kind = one ? json.begin().key() : "";
     const Json part = one ? json.begin().value() : Json();
@@ -125,17 +138,22 @@ class TemplateReader {
                          shown(json));
     const auto& id = part["id"].get_ref<const std::string&>();
     const auto type = part["type_id"].get<int64_t>();
-    if (kind == "SpecialToken") return {.text = -1, .ids = special_ids(specials, id), .type = type};
+    if (kind == "SpecialToken")
+      return {.text = -1, .ids = special_ids(specials, id, name, room), .type = type};
     if (id != "A" && id != "B")
       fail_malformed(file_, std::string(name) + ": expected the sequence A or B, got " + shown(id));
     return text_part(id == "A" ? 0 : 1, type);
   }
 
-  std::vector<uint32_t> special_ids(const Json& specials, const std::string& id) const {
+  std::vector<uint32_t> special_ids(const Json& specials, const std::string& id, const char* name,
+                                    size_t room) const {
     const auto at = specials.is_object() ? specials.find(id) : specials.end();
     if (at == specials.end() || !at->is_object() || !at->value("ids", Json()).is_array())
       fail_malformed(file_,
                      "special_tokens: expected ids of " + rapt::in_quotes(id) + ", got none");
+    if ((*at)["ids"].size() > room)
+      fail_malformed(file_, std::string(name) + ": expected at most " +
+                                std::to_string(kMostTokens) + " special tokens, got more");
     std::vector<uint32_t> ids;
     for (const Json& one : (*at)["ids"]) ids.push_back(id_from(one));
     return ids;
@@ -153,9 +171,13 @@ class TemplateReader {
   }
 
   static constexpr int64_t kMostType = 1 << 20;
+  // Each part repeats the ids of its token, so that a small file could ask for much memory. Known
+  // templates have four.
+  static constexpr size_t kMostTokens = 1024;
 
   size_t tokens_;
   const std::string& file_;
+  bool has_template_ = false;
 };
 
 }  // namespace

@@ -218,9 +218,13 @@ enum class ModelKind : uint8_t { byte_level_bpe, characters, word_piece };
 
 ModelKind kind_of(const Json& json, const std::string& file) {
   const Json& model = json["model"];
-  // Early files of GPT-2 have a BPE without a type.
-  const bool untyped = model.is_object() && !model.contains("type") && model.contains("merges");
-  const std::string type = untyped ? "BPE" : type_of(model, "model", file);
+  // Early files of GPT-2 and of BERT have models without a type.
+  const auto untyped = [&](const char* with) {
+    return model.is_object() && !model.contains("type") && model.contains(with);
+  };
+  const std::string type = untyped("merges")                     ? "BPE"
+                           : untyped("max_input_chars_per_word") ? "WordPiece"
+                                                                 : type_of(model, "model", file);
   const std::string& pre_tokenizer = type_of(json["pre_tokenizer"], "pre_tokenizer", file);
   if (type == "BPE" && (pre_tokenizer == "ByteLevel" || pre_tokenizer == "Sequence"))
     return ModelKind::byte_level_bpe;

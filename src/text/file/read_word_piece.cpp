@@ -54,7 +54,7 @@ WordPieceModel read_word_piece(const Json& json, const Vocabulary& vocabulary,
                                const std::string& file) {
   const Json& model = json["model"];
   check_settings(model, "model WordPiece",
-                 {{"type", required, {}},
+                 {{"type", optional, {}},
                   {"unk_token", required, {}},
                   {"continuing_subword_prefix", required, {}},
                   {"max_input_chars_per_word", required, {}},

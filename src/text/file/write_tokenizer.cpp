@@ -105,8 +105,18 @@ std::string model_json(const Tokenizer::Parts& parts) {
          ",\n    \"merges\": " + list_of(merges, "[]", "    ") + "\n  }";
 }
 
+std::string post_processor_json(TrimSpans trim) {
+  if (trim == TrimSpans::no) return "null";
+  return list_of({"\"type\": \"ByteLevel\"",
+                  std::string("\"add_prefix_space\": ") +
+                      (trim == TrimSpans::blanks_but_first ? "true" : "false"),
+                  "\"trim_offsets\": true", "\"use_regex\": true"},
+                 "{}", "  ");
+}
+
 bool is_written(const Tokenizer::Parts& parts) {
-  if (parts.around.single.size() > 1) return false;
+  const SequenceTemplate none;
+  if (parts.around.single != none.single || parts.around.pair != none.pair) return false;
   const auto* const bpe = std::get_if<ByteLevelBpe>(&parts.model);
   if (bpe != nullptr)
     return bpe->options().pattern == PiecePattern::gpt2 && bpe->options().whole_pieces.empty();
@@ -130,7 +140,8 @@ std::string tokenizer_json(const Tokenizer& tokenizer) {
   return list_of(
       {member("version", "\"1.0\""), member("truncation", "null"), member("padding", "null"),
        member("added_tokens", list_of(added, "[]", "  ")), member("normalizer", "null"),
-       member("pre_tokenizer", bpe ? kPreTokenizer : kSplit), member("post_processor", "null"),
+       member("pre_tokenizer", bpe ? kPreTokenizer : kSplit),
+       member("post_processor", post_processor_json(parts.around.trim)),
        member("decoder", bpe ? kDecoder : kFuse), member("model", model_json(parts))},
       "{}", "");
 }

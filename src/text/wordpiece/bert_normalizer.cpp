@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "io/text/utf8.h"
 #include "text/wordpiece/character_tables.h"
@@ -32,6 +33,12 @@ class Normalization {
   Normalization(const BertNormalizer::Steps& steps, std::vector<NormalCharacter>& normal)
       : steps_(steps), normal_(normal) {}
 
+  // Adds a character that stays as it is.
+  void add_plain(NormalCharacter c) {
+    end_marks();
+    normal_.push_back(c);
+  }
+
   void add(NormalCharacter c) {
     if (steps_.clean_text) {
       if (is_dropped(c.value)) return;
@@ -39,7 +46,7 @@ class Normalization {
     }
     const bool apart = steps_.handle_chinese_chars && is_chinese(c.value);
     const NormalCharacter blank{.value = ' ', .bytes = c.bytes, .begin = c.begin};
-    if (apart) normal_.push_back(blank);
+    if (apart) add_plain(blank);
     if (steps_.strip_accents)
       add_stripped(c);
     else
@@ -47,19 +54,31 @@ class Normalization {
     if (apart) normal_.push_back(blank);
   }
 
+  // Sorts the marks at the end by their classes, as NFD has them. The package exchanges the marks
+  // alone: the places that they come from stay in the order of the text.
+  void end_marks() {
+    if (marks_ > 1) {
+      const auto run = std::span(normal_).last(marks_);
+      sorted_.clear();
+      for (const NormalCharacter& mark : run) sorted_.push_back(mark.value);
+      std::ranges::stable_sort(sorted_, {}, mark_rank);
+      for (size_t i = 0; i < run.size(); ++i) run[i].value = sorted_[i];
+    }
+    marks_ = 0;
+  }
+
  private:
-  // Marks that stay are sorted by their classes, as NFD has them.
   void add_stripped(NormalCharacter c) {
     const Decomposition parts = strip_accent(c.value);
-    if (parts.count == 0 && ends_mark_run(c.value)) marks_ = normal_.size();
+    if (parts.count == 0 && ends_mark_run(c.value)) end_marks();
     for (int i = 0; i < parts.count; ++i) {
       c.value = parts.parts[i];
-      const int rank = mark_rank(c.value);
-      add_lowercase(c);
-      if (rank == 0) continue;
-      for (size_t at = normal_.size() - 1; at > marks_; --at) {
-        if (mark_rank(normal_[at - 1].value) <= rank) break;
-        std::swap(normal_[at], normal_[at - 1]);
+      if (mark_rank(c.value) == 0) {
+        end_marks();
+        add_lowercase(c);
+      } else {
+        normal_.push_back(c);  // a mark has no lower case
+        ++marks_;
       }
     }
   }
@@ -75,7 +94,8 @@ class Normalization {
 
   const BertNormalizer::Steps& steps_;
   std::vector<NormalCharacter>& normal_;
-  size_t marks_ = 0;  // where marks that are sorted may begin
+  size_t marks_ = 0;  // the marks at the end that are not sorted yet
+  std::vector<char32_t> sorted_;
 };
 
 }  // namespace
@@ -93,7 +113,7 @@ void BertNormalizer::normalize(std::string_view text, size_t begin, size_t end,
     const auto lead = static_cast<unsigned char>(text[at]);
     if (is_plain(lead)) {
       const bool capital = steps_.lowercase && lead >= 'A' && lead <= 'Z';
-      normal.push_back(
+      normalization.add_plain(
           {.value = capital ? lead + char32_t{'a' - 'A'} : lead, .bytes = 1, .begin = at});
       ++at;
       continue;
@@ -102,6 +122,7 @@ void BertNormalizer::normalize(std::string_view text, size_t begin, size_t end,
     normalization.add({.value = c.value, .bytes = static_cast<uint32_t>(c.bytes), .begin = at});
     at += c.bytes;
   }
+  normalization.end_marks();
 }
 
 }  // namespace rapt::text

@@ -52,6 +52,8 @@ std::string WordPieceModel::decoded(std::string_view token, bool is_first) const
 }
 
 void WordPieceModel::Encoder::encode(std::string_view text, size_t begin, size_t end) {
+  // What follows the part is never searched: a text may have a part between any two added tokens.
+  text = text.substr(0, end);
   while (begin < end) {
     const size_t blank = text.find_first_of(" \n", std::min(begin + kChunk, end));
     const size_t chunk_end = std::min(blank, end);
