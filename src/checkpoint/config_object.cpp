@@ -35,7 +35,7 @@ std::string read_config_text(const std::string& path) {
   return text;
 }
 
-Json parse_config(std::string_view text, const std::string& file) {
+Json parse_config_value(std::string_view text, const std::string& file) {
   if (std::ssize(text) > kMaxConfigBytes)
     fail_format(file, "expected at most " + std::to_string(kMaxConfigBytes) + " bytes, got " +
                           std::to_string(text.size()));
@@ -56,6 +56,11 @@ Json parse_config(std::string_view text, const std::string& file) {
   } catch (const Json::out_of_range&) {
     fail_format(file, "it has a number that is too large");
   }
+  return json;
+}
+
+Json parse_config(std::string_view text, const std::string& file) {
+  Json json = parse_config_value(text, file);
   if (!json.is_object()) fail_format(file, "expected an object {\"key\": value, ...}");
   return json;
 }

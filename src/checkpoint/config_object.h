@@ -14,7 +14,10 @@ namespace rapt::checkpoint {
 // The text of a config in a file. Throws Error(io), Error(format) for more than kMaxConfigBytes.
 std::string read_config_text(const std::string& path);
 
-// Parses the object of a config, within the limits of model_config.h. Throws Error(format).
+// Parses JSON within the limits of model_config.h. Throws Error(format).
+nlohmann::json parse_config_value(std::string_view json, const std::string& file);
+
+// Parses the object of a config. Throws Error(format), for other values, too.
 nlohmann::json parse_config(std::string_view json, const std::string& file);
 
 class ConfigObject {

@@ -22,7 +22,8 @@ std::pair<TensorFile, std::string> open_tensors(const std::string& folder) {
   if (is_there(index)) return {open_safetensors_index(std::make_shared<InputFile>(index)), index};
   throw Error(ErrorCode::io, path_text(folder) +
                                  ": expected model.safetensors or model.safetensors.index.json; "
-                                 "other formats are not read");
+                                 "pickles such as pytorch_model.bin are not read; transformers "
+                                 "writes the former by save_pretrained()");
 }
 
 }  // namespace rapt::checkpoint

@@ -58,14 +58,18 @@ void embed(const EncoderModel& model, const TokenBatch& batch, std::span<const i
            float* x) {
   const int64_t features = model.spec.features;
   std::fill_n(x, batch.ids.size() * static_cast<size_t>(features), 0.0f);
+  // RoBERTa does not count padding, wherever it stands: its place is the one before the first
+  // (modeling_roberta.py, create_position_ids_from_input_ids). Other families have no such place.
+  const int64_t padding = model.spec.first_position - 1;
   for (size_t text = 0; text + 1 < starts.size(); ++text) {
+    int64_t place = model.spec.first_position;
     for (int64_t i = starts[text]; i < starts[text + 1]; ++i) {
       const auto at = static_cast<size_t>(i);
       float* const row = x + i * features;
       add_row_of(model.tokens, batch.ids[at], row);
       if (model.types.defined())
         add_row_of(model.types, batch.types.empty() ? 0 : batch.types[at], row);
-      add_row_of(model.places, model.spec.first_position + i - starts[text], row);
+      add_row_of(model.places, batch.ids[at] == padding ? padding : place++, row);
     }
   }
 }
@@ -135,9 +139,15 @@ class Encoding {
     return heads;
   }
 
+  bool is_captured(int64_t layer) const {
+    const std::vector<int64_t>& layers = captures_.layers;
+    return captures_.on_layer &&
+           (layers.empty() || std::ranges::find(layers, layer) != layers.end());
+  }
+
   void attend(const TensorView (&heads)[3], int64_t layer) {
     const TensorView output = heads_of(attention_.view());
-    if (!captures_.on_layer) {
+    if (!is_captured(layer)) {
       AttentionOutputs outputs;
       outputs.state.output = output;
       workspace_.resize(std::max(

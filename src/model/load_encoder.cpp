@@ -91,8 +91,11 @@ class EncoderLoader {
   nn::LayerNorm norm(const std::string& name) {
     const int64_t features = model_.spec.features;
     nn::LayerNorm made = nn::make_layer_norm(features, {.epsilon = model_.spec.norm_epsilon});
-    for (const auto& [part, parameter] :
-         {std::pair{".weight", &made.weight}, std::pair{".bias", &made.bias}}) {
+    // Early checkpoints of BERT have TensorFlow's names, as bert-base-uncased does.
+    const bool early =
+        !file_.find(prefix_ + name + ".weight") && file_.find(prefix_ + name + ".gamma");
+    for (const auto& [part, parameter] : {std::pair{early ? ".gamma" : ".weight", &made.weight},
+                                          std::pair{early ? ".beta" : ".bias", &made.bias}}) {
       const TensorView stored = take(name + part, {features});
       parameter->gradient = {};
       const std::span<float> values = parameter->value.values<float>();

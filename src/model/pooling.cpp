@@ -27,7 +27,10 @@ PoolingMode read_mode(const std::string& file) {
   std::optional<PoolingMode> mode;
   for (const auto& [key, value] : json.items()) {
     constexpr std::string_view kPrefix = "pooling_mode_";
-    if (!key.starts_with(kPrefix) || value != true) continue;
+    if (!key.starts_with(kPrefix)) continue;
+    if (!value.is_boolean())
+      throw Error(ErrorCode::format, path_text(file) + ": " + key + ": expected true or false");
+    if (value == false) continue;
     const auto known = std::ranges::find(kPoolingNames, key.substr(kPrefix.size()),
                                          [](const char* name) { return std::string(name); });
     if (known == std::end(kPoolingNames) || mode)
@@ -36,7 +39,10 @@ PoolingMode read_mode(const std::string& file) {
                       "; expected one of mean_tokens, cls_token, max_tokens, mean_sqrt_len_tokens");
     mode = static_cast<PoolingMode>(known - std::begin(kPoolingNames));
   }
-  return mode.value_or(PoolingMode::mean_tokens);
+  if (!mode)
+    throw Error(ErrorCode::unsupported,
+                path_text(file) + ": expected one pooling_mode_... that is true, got none");
+  return *mode;
 }
 
 // A module's folder is a name within the model's folder, never a path.
@@ -50,7 +56,8 @@ std::string module_path(const Json& module, const std::string& file) {
   return path.get<std::string>();
 }
 
-void read_module(const Json& module, const std::string& folder, const std::string& file,
+// Returns whether the module is the pooling.
+bool read_module(const Json& module, const std::string& folder, const std::string& file,
                  Pooling& pooling) {
   if (!module.is_object() || !module.value("type", Json()).is_string())
     throw Error(ErrorCode::format, path_text(file) + ": expected objects with a text 'type'");
@@ -63,14 +70,44 @@ void read_module(const Json& module, const std::string& folder, const std::strin
     throw Error(ErrorCode::unsupported,
                 path_text(file) + ": module " + rapt::in_quotes(type) +
                     " is not supported; rapt computes Transformer, Pooling and Normalize");
+  return type == "Pooling";
 }
 
 // modules.json is an array, where a config is an object.
 Json parse_modules(const std::string& file) {
-  const std::string text = checkpoint::read_config_text(file);
-  const Json json = checkpoint::parse_config("{\"modules\": " + text + "}", file)["modules"];
+  const Json json = checkpoint::parse_config_value(checkpoint::read_config_text(file), file);
   if (!json.is_array()) throw Error(ErrorCode::format, path_text(file) + ": expected an array");
   return json;
+}
+
+void read_modules(const std::string& folder, const std::string& file, Pooling& pooling) {
+  int poolings = 0;
+  for (const Json& module : parse_modules(file))
+    poolings += read_module(module, folder, file, pooling) ? 1 : 0;
+  if (poolings != 1)
+    throw Error(ErrorCode::unsupported,
+                path_text(file) + ": expected one module Pooling, got " + std::to_string(poolings));
+}
+
+// The length, and what would change texts.
+void read_text_settings(const std::string& folder, Pooling& pooling) {
+  // Each class of the package has had its own name.
+  for (const char* name : {"/sentence_bert_config.json", "/sentence_roberta_config.json",
+                           "/sentence_distilbert_config.json"}) {
+    const std::string file = folder + name;
+    if (!has_file(file)) continue;
+    const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+    const checkpoint::ConfigObject config(json, file);
+    config.require("do_lower_case", false, false);
+    pooling.longest = config.integer("max_seq_length", 0);
+    break;
+  }
+  const std::string file = folder + "/config_sentence_transformers.json";
+  if (!has_file(file)) return;
+  const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+  const checkpoint::ConfigObject config(json, file);
+  if (config.has("default_prompt_name"))
+    config.reject("default_prompt_name", "null: no text is put before others");
 }
 
 void pool_text(PoolingMode mode, const float* rows, int64_t count, int64_t features, float* to) {
@@ -83,7 +120,7 @@ void pool_text(PoolingMode mode, const float* rows, int64_t count, int64_t featu
     for (int64_t i = 0; i < count; ++i) {
       const double value = rows[i * features + f];
       sum += value;
-      greatest = std::max(greatest, value);
+      if (value > greatest || std::isnan(value)) greatest = value;
     }
     const auto n = static_cast<double>(count);
     to[f] = static_cast<float>(mode == PoolingMode::max_tokens    ? greatest
@@ -105,21 +142,20 @@ void make_unit(float* row, int64_t features) {
 Pooling load_pooling(const std::string& folder) {
   Pooling pooling;
   const std::string file = folder + "/modules.json";
-  if (has_file(file))
-    for (const Json& module : parse_modules(file)) read_module(module, folder, file, pooling);
-  const std::string settings = folder + "/sentence_bert_config.json";
-  if (has_file(settings)) {
-    const Json json = checkpoint::parse_config(checkpoint::read_config_text(settings), settings);
-    pooling.longest = checkpoint::ConfigObject(json, settings).integer("max_seq_length", 0);
-  }
+  if (has_file(file)) read_modules(folder, file, pooling);
+  read_text_settings(folder, pooling);
   return pooling;
 }
 
 Tensor pool(const Pooling& pooling, const TensorView& rows, std::span<const int64_t> starts) {
-  if (rows.rank != 2 || rows.dtype != DType::f32 || !rows.contiguous() || starts.empty() ||
-      starts.back() != rows.shape[0])
+  if (rows.rank != 2 || rows.dtype != DType::f32 || !rows.contiguous())
+    throw Error(ErrorCode::shape, "rows: expected f32 [tokens, features] without gaps", "rows");
+  if (starts.empty() || starts.front() != 0 || starts.back() != rows.shape[0] ||
+      !std::ranges::is_sorted(starts))
     throw Error(ErrorCode::shape,
-                "rows: expected f32 [tokens, features], and starts that end there");
+                "starts: expected numbers from 0 to " + std::to_string(rows.shape[0]) +
+                    " that do not decrease",
+                "starts");
   const int64_t features = rows.shape[1];
   Tensor pooled(DType::f32, {std::ssize(starts) - 1, features});
   float* to = pooled.values<float>().data();

@@ -1,5 +1,7 @@
 // config.json of BERT, RoBERTa and DistilBERT. Absent keys have the defaults of transformers'
 // classes.
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/activation_names.h"
@@ -27,8 +29,9 @@ EncoderSpec read_bert(const ConfigObject& config, bool is_roberta) {
                    .hidden_features = config.integer("intermediate_size", 3072),
                    .norm_epsilon = config.number("layer_norm_eps", 1e-12)};
   spec.activation = read_activation(config, "hidden_act", "gelu");
-  // Places begin behind that of padding (modeling_roberta.py).
-  if (is_roberta) spec.first_position = config.integer("pad_token_id", 1, 0) + 1;
+  // Places begin behind that of padding (modeling_roberta.py). An id beyond the places leaves none.
+  if (is_roberta)
+    spec.first_position = std::min(config.integer("pad_token_id", 1, 0), spec.positions - 1) + 1;
   return spec;
 }
 
@@ -61,6 +64,9 @@ EncoderSpec load_encoder_spec(const std::string& folder) {
     spec = read_distilbert(config);
   else
     config.reject("model_type", "bert, roberta or distilbert");
+  if (spec.norm_epsilon < 0 || !std::isfinite(spec.norm_epsilon))
+    throw Error(ErrorCode::format, path_text(file) + ": layer_norm_eps: expected 0 or more, got " +
+                                       std::to_string(spec.norm_epsilon));
   if (spec.features % spec.heads != 0)
     throw Error(ErrorCode::format, path_text(file) + ": " + std::to_string(spec.features) +
                                        " features and " + std::to_string(spec.heads) +

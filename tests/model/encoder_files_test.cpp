@@ -1,10 +1,12 @@
 // Folders of encoders: what is missing, damaged or not computed, by name; pooling.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "io/scratch_folder.h"
@@ -62,6 +64,17 @@ TEST_F(EncoderFilesTest, ConfigsThatDoNotFitAreRejectedByTheKey) {
   expect_config(
       format, [](Json& j) { j["num_attention_heads"] = 5; }, "heads that divide");
   expect_config(
+      format, [](Json& j) { j["layer_norm_eps"] = -1; }, "config.json: layer_norm_eps");
+  for (const int64_t id : {int64_t{23}, INT64_MAX})
+    expect_config(
+        format,
+        [&](Json& j) {
+          j["model_type"] = "roberta";
+          j["max_position_embeddings"] = 24;
+          j["pad_token_id"] = id;
+        },
+        "pad_token_id leaves no position");
+  expect_config(
       format, [](Json& j) { j["vocab_size"] = int64_t{1} << 31; }, "word_embeddings.weight",
       "[2147483648, 24]", "got [50, 24]");
   expect_config(
@@ -74,7 +87,7 @@ TEST_F(EncoderFilesTest, ConfigsThatDoNotFitAreRejectedByTheKey) {
 
 TEST_F(EncoderFilesTest, TensorsOfOtherTypesAreRejectedAndPrefixesAreNot) {
   const TensorFile file = open_tensor_file(path("model.safetensors"));
-  const auto save = [&](const std::string& prefix, bool integers) {
+  const auto save = [&](const std::string& prefix, bool integers, bool early = false) {
     std::vector<LoadedTensor> loaded;
     std::vector<NamedTensor> tensors;
     loaded.reserve(file.tensors.size());
@@ -82,8 +95,10 @@ TEST_F(EncoderFilesTest, TensorsOfOtherTypesAreRejectedAndPrefixesAreNot) {
     for (const StoredTensor& stored : file.tensors) {
       loaded.push_back(load(stored));
       const bool changes = integers && stored.name == "embeddings.LayerNorm.bias";
-      tensors.push_back({prefix + stored.name,
-                         changes ? TensorView(numbers.data(), {24}) : loaded.back().view()});
+      std::string name = prefix + stored.name;
+      if (const size_t at = name.find("LayerNorm."); early && at != std::string::npos)
+        name.replace(at + 10, std::string::npos, name.ends_with(".weight") ? "gamma" : "beta");
+      tensors.push_back({name, changes ? TensorView(numbers.data(), {24}) : loaded.back().view()});
     }
     std::string bytes;
     write_safetensors(
@@ -93,10 +108,17 @@ TEST_F(EncoderFilesTest, TensorsOfOtherTypesAreRejectedAndPrefixesAreNot) {
         tensors);
     return bytes;
   };
-  const std::string with_prefix = save("bert.", false), wrong = save("", true);
+  const std::string with_prefix = save("bert.", false), wrong = save("", true),
+                    early = save("bert.", false, true);
+  const model::EncoderModel model = model::load_encoder(folder_.path());
   std::filesystem::remove(path("model.safetensors"));
   write("model.safetensors", with_prefix);
   EXPECT_EQ(model::load_encoder(folder_.path()).spec.layers, 2);
+  write("model.safetensors", early);
+  const std::vector<int64_t> ids = {3, 7, 1};
+  const Tensor expected = encode(model, {ids, {}, {}});
+  const Tensor found = encode(model::load_encoder(folder_.path()), {ids, {}, {}});
+  EXPECT_TRUE(std::ranges::equal(found.values<float>(), expected.values<float>()));
   write("model.safetensors", wrong);
   expect_error(
       ErrorCode::format, [&] { model::load_encoder(folder_.path()); },
@@ -129,6 +151,32 @@ TEST_F(EncoderFilesTest, PoolingIsThatOfTheModules) {
   rejects(ErrorCode::format, R"([{"type": "a.Pooling", "path": "../x"}])", "path");
   rejects(ErrorCode::format, R"({"type": 1})", "an array");
   rejects(ErrorCode::format, "[", "JSON");
+  rejects(ErrorCode::unsupported, R"([{"type": "a.Transformer", "path": ""}])", "got 0");
+}
+
+TEST_F(EncoderFilesTest, SettingsThatChangeVectorsAreNeverPassedOver) {
+  std::filesystem::create_directory(path("1_Pooling"));
+  const auto rejects = [&](const char* name, ErrorCode code, const char* text, const char* part) {
+    write(name, text);
+    expect_error(
+        code, [&] { model::load_pooling(folder_.path()); }, name, part);
+  };
+  write("modules.json", R"([{"type": "a.Pooling", "path": "1_Pooling"}])");
+  constexpr const char* kMode = "1_Pooling/config.json";
+  rejects(kMode, ErrorCode::unsupported, R"({"pooling_mode": "mean"})", "got none");
+  rejects(kMode, ErrorCode::unsupported, R"({"pooling_mode_lasttoken": true})", "lasttoken");
+  rejects(kMode, ErrorCode::unsupported,
+          R"({"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true})", "several");
+  rejects(kMode, ErrorCode::format, R"({"pooling_mode_cls_token": 1})", "true or false");
+  write(kMode, R"({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false})");
+  EXPECT_EQ(model::load_pooling(folder_.path()).mode, model::PoolingMode::mean_tokens);
+  write("config_sentence_transformers.json", R"({"default_prompt_name": null})");
+  write("sentence_roberta_config.json", R"({"max_seq_length": 7, "do_lower_case": false})");
+  EXPECT_EQ(model::load_pooling(folder_.path()).longest, 7);
+  rejects("config_sentence_transformers.json", ErrorCode::unsupported,
+          R"({"default_prompt_name": "query"})", "default_prompt_name");
+  rejects("sentence_bert_config.json", ErrorCode::unsupported, R"({"do_lower_case": true})",
+          "do_lower_case");
 }
 
 TEST(PoolingTest, EachModeOfTwoTexts) {
@@ -149,6 +197,20 @@ TEST(PoolingTest, EachModeOfTwoTexts) {
   expect(max_tokens, false, {3, 2, 5, 0, 0, 0});
   expect(mean_sqrt_len_tokens, false, {4 / std::sqrt(2.0f), -2 / std::sqrt(2.0f), 5, 0, 0, 0});
   expect(mean_tokens, true, {2 / std::sqrt(5.0f), -1 / std::sqrt(5.0f), 1, 0, 0, 0});
+  for (const size_t at : {size_t{0}, size_t{2}, size_t{4}}) {
+    std::vector<float> with_nan = rows;
+    with_nan[at] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<int64_t> one = {0, 3};
+    model::Pooling pooling;
+    pooling.mode = max_tokens;
+    const Tensor pooled = pool(pooling, {with_nan.data(), {3, 2}}, one);
+    EXPECT_TRUE(std::isnan(pooled.values<float>()[0])) << at;
+  }
+  for (const std::vector<int64_t>& wrong :
+       std::vector<std::vector<int64_t>>{{}, {0, 2}, {0, 100, 3}, {-5, 3}, {1, 3}, {0, 2, 1, 3}})
+    expect_error(
+        ErrorCode::shape, [&] { pool(model::Pooling(), view, wrong); },
+        "starts: expected numbers from 0 to 3");
 }
 
 }  // namespace

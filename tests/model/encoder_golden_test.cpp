@@ -3,6 +3,7 @@
 // last bits of the results are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -111,6 +112,28 @@ TEST_P(EncoderGoldenTest, WhatTheTablesLackIsRejected) {
   rejects({one, {}, bad}, "starts from 0 to 1");
   rejects({one, beyond, {}}, "a type for each of the 1 ids");
   EXPECT_EQ(encode(encoder_, {}).count(), 0);
+}
+
+// A token of padding within a text has the place before the first, and is not counted: as the same
+// embeddings would be at places in turn.
+TEST(EncoderPlaces, PaddingOfRobertaIsNotCounted) {
+  const std::string folder = std::string(RAPT_TEST_DATA) + "/roberta";
+  const model::EncoderModel roberta = model::load_encoder(folder);
+  model::EncoderModel renamed = model::load_encoder(folder);
+  const int64_t first = roberta.spec.first_position, padding = first - 1, other = 9;
+  const std::vector<int64_t> ids = {5, padding, 7, 6}, names = {5, other, 7, 6};
+  Tensor tokens = Tensor::copy_of(roberta.tokens), places = Tensor::copy_of(roberta.places);
+  const auto copy_row = [&](const TensorView& table, int64_t from, Tensor& copy, int64_t to) {
+    const int64_t features = table.shape[1];
+    std::copy_n(static_cast<const float*>(table.data) + from * features, features,
+                copy.values<float>().data() + to * features);
+  };
+  copy_row(roberta.tokens, padding, tokens, other);
+  for (int64_t i = 0; i < 3; ++i)
+    copy_row(roberta.places, i == 0 ? padding : first + i, places, first + 1 + i);
+  renamed.tokens = tokens.view();
+  renamed.places = places.view();
+  expect_same_values(encode(roberta, {ids, {}, {}}), encode(renamed, {names, {}, {}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EncoderGoldenTest,

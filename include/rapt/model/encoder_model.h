@@ -29,10 +29,12 @@ inline constexpr const char* kEncoderFamilyNames[] = {"bert", "roberta", "distil
 
 // What config.json says.
 struct EncoderSpec {
-  EncoderFamily family = EncoderFamily::bert;   // decides the names of tensors
-  int64_t vocabulary = 0;                       // rows of the table of tokens
-  int64_t positions = 0;                        // rows of the table of positions
-  int64_t first_position = 0;                   // the row of a text's first token; RoBERTa: not 0
+  EncoderFamily family = EncoderFamily::bert;  // decides the names of tensors
+  int64_t vocabulary = 0;                      // rows of the table of tokens
+  int64_t positions = 0;                       // rows of the table of positions
+  // The row of a text's first token. RoBERTa: pad_token_id + 1; the row before it is padding's,
+  // which is not counted.
+  int64_t first_position = 0;
   int64_t types = 0;                            // rows of the table of types; 0: no such table
   int64_t layers = 0, heads = 0, features = 0;  // sizes of the blocks
   int64_t hidden_features = 0;                  // between the two products of a block's network
@@ -90,7 +92,9 @@ struct EncoderCaptures {
   std::optional<MapRequest> map = {};          // of attention.h
   int64_t top_k = 0;                           // of attention.h
   bool entropy = false, received = false;      // of attention.h
-  // Called for each layer in order; the result's output is [heads, tokens, head_dim].
+  std::vector<int64_t> layers = {};            // the layers that are captured; empty: all
+  // Called for each of them, in the model's order; the result's output is [heads, tokens,
+  // head_dim].
   std::function<void(int64_t layer, AttentionResult& result)> on_layer = {};
 };
 

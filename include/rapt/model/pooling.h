@@ -28,12 +28,13 @@ struct Pooling {
 };
 
 // Without modules.json: the mean, as it is. Throws Error(format) for a file that is malformed,
-// Error(unsupported) for other modules, and for several modes at once.
+// Error(unsupported) for other modules, unless there is one Pooling with one mode, and for settings
+// that change texts: do_lower_case, default_prompt_name.
 Pooling load_pooling(const std::string& folder);
 
 // Pools the rows [tokens, features] of texts that lie behind each other: [texts, features]. f32.
 // `starts` [texts + 1]. A text without tokens gives zeros. Throws Error(shape) for starts that do
-// not end at the last row.
+// not begin with 0, that decrease, or that do not end with the number of rows.
 Tensor pool(const Pooling& pooling, const TensorView& rows, std::span<const int64_t> starts);
 
 }  // namespace rapt::model
