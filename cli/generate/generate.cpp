@@ -101,9 +101,9 @@ void choose_head(const GenerateSettings& settings, const nn::LanguageModelSpec& 
 }
 
 // Generates all texts and prints the only one as it grows. Ctrl-C ends with what is printed.
-void generate_texts(generation::Generator& generator, const text::Tokenizer& tokenizer,
+void generate_texts(generation::Generator& generator, const text::StreamDecoder& decoder,
                     TextOutput& output, AttentionRows* attention, GenerateReport& report) {
-  std::vector<text::StreamDecoder> decoders(report.texts.size(), text::StreamDecoder(tokenizer));
+  std::vector<text::StreamDecoder> decoders(report.texts.size(), decoder);
   const SteadyClock::time_point start = SteadyClock::now();
   SteadyClock::time_point first = start;
   for (bool later = false; generator.next(); later = true) {
@@ -159,6 +159,7 @@ void run_generate(const GenerateArguments& a) {
 
   const std::string folder = model_folder_of(a.folder);
   const text::Tokenizer tokenizer = read_folder_tokenizer(folder);
+  const text::StreamDecoder decoder(tokenizer);
   generation::GeneratorOptions options = settings.options;
   options.stop_tokens = checkpoint::load_stop_tokens(folder);
   GenerateReport report{.prompt = prompt_text(a)};
@@ -176,7 +177,7 @@ void run_generate(const GenerateArguments& a) {
   TextOutput output(!a.json && options.sequences == 1);
   output.print(report.prompt);
   try {
-    generate_texts(generator, tokenizer, output, attention ? &*attention : nullptr, report);
+    generate_texts(generator, decoder, output, attention ? &*attention : nullptr, report);
   } catch (const Error& error) {
     output.end_line();
     if (error.code() != ErrorCode::cancelled) throw;

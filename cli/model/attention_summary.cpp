@@ -19,6 +19,11 @@ std::vector<int64_t> chosen_of(const char* option, const std::vector<int64_t>& g
   for (const int64_t one : given)
     if (one < 0 || one >= count)
       throw usage_error(fmt::format("{}: the model has 0 to {}, got {}", option, count - 1, one));
+  // A mean would count it twice.
+  std::vector<int64_t> sorted = given;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    throw usage_error(fmt::format("{}: {} is given twice", option, *twice));
   return given.empty() ? all : given;
 }
 
@@ -45,6 +50,7 @@ AttentionSummary::AttentionSummary(const model::EncoderSpec& spec, const ModelSe
 
 model::EncoderCaptures AttentionSummary::captures() {
   model::EncoderCaptures captures;
+  captures.layers = layers_;
   captures.weights = WeightsRequest{};
   if (keeps_maps_) {
     captures.map = map_;
@@ -54,7 +60,7 @@ model::EncoderCaptures AttentionSummary::captures() {
   }
   captures.on_layer = [this](int64_t layer, AttentionResult& result) {
     stop_if_interrupted();
-    if (std::ranges::find(layers_, layer) != layers_.end()) add(layer, result);
+    add(layer, result);
   };
   return captures;
 }
@@ -63,16 +69,17 @@ void AttentionSummary::add(int64_t layer, const AttentionResult& result) {
   const float* const weights = result.weights.values<float>().data();
   for (const int64_t head : heads_) add_head(layer, head, weights + head * tokens_ * tokens_);
   if (!keeps_maps_) return;
+  const auto at = static_cast<size_t>(std::ranges::find(layers_, layer) - layers_.begin());
   if (map_)
-    keep("map", result.map);
+    keep("map", result.map, at);
   else
-    keep("weights", result.weights);
+    keep("weights", result.weights, at);
   if (top_k_ > 0) {
-    keep("top_keys", result.top_keys);
-    keep("top_weights", result.top_weights);
+    keep("top_keys", result.top_keys, at);
+    keep("top_weights", result.top_weights, at);
   }
-  keep("entropy", result.entropy);
-  keep("received", result.received);
+  keep("entropy", result.entropy, at);
+  keep("received", result.received, at);
 }
 
 void AttentionSummary::add_head(int64_t layer, int64_t head, const float* weights) {
@@ -91,21 +98,23 @@ void AttentionSummary::add_head(int64_t layer, int64_t head, const float* weight
   }
 }
 
-void AttentionSummary::keep(const char* name, const Tensor& result) {
+void AttentionSummary::keep(const char* name, const Tensor& result, size_t layer_at) {
   auto kept = std::ranges::find(kept_, std::string_view(name), &Kept::name);
   if (kept == kept_.end()) {
     kept_.push_back({name, {}, {}, {result.dims().begin() + 1, result.dims().end()}});
     kept = std::prev(kept_.end());
   }
   const int64_t size = result.count() / result.dim(0);
-  const auto append = [&](const auto& from, auto& to) {
-    for (const int64_t head : heads_)
-      to.insert(to.end(), from.begin() + head * size, from.begin() + (head + 1) * size);
+  const auto copy = [&](const auto& from, auto& to) {
+    const size_t layer_size = heads_.size() * static_cast<size_t>(size);
+    to.resize(layers_.size() * layer_size);
+    auto* at = to.data() + layer_at * layer_size;
+    for (const int64_t head : heads_) at = std::copy_n(from.data() + head * size, size, at);
   };
   if (result.dtype() == DType::i64)
-    append(result.values<int64_t>(), kept->integers);
+    copy(result.values<int64_t>(), kept->integers);
   else
-    append(result.values<float>(), kept->values);
+    copy(result.values<float>(), kept->values);
 }
 
 std::vector<float> AttentionSummary::mean() const {

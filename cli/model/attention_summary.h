@@ -25,7 +25,8 @@ struct FoundPair {
 class AttentionSummary {
  public:
   // `shown`: the tokens that count; the rows of the others are left out, and what the others have
-  // of a row goes to those shown. Throws usage errors for layers and heads that the model lacks.
+  // of a row goes to those shown. Throws usage errors for layers and heads that the model lacks, or
+  // that are given twice.
   AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
                    std::vector<int64_t> shown, int64_t tokens, FoundPair pair, bool keeps_maps);
 
@@ -52,7 +53,8 @@ class AttentionSummary {
     std::vector<int64_t> integers;  // of top_keys alone
     std::vector<int64_t> shape;     // behind layers and heads
   };
-  void keep(const char* name, const Tensor& result);
+  // Stores what the heads of layers_[layer_at] have: results stand in the order asked for.
+  void keep(const char* name, const Tensor& result, size_t layer_at);
 
   std::vector<int64_t> layers_, heads_, shown_;
   std::optional<MapRequest> map_;

@@ -38,7 +38,7 @@ EncoderFolder open_encoder(const std::string& folder) {
 }
 
 text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
-                              int64_t longest, bool truncate) {
+                              int64_t longest, bool truncate, const std::string& what) {
   const std::optional<std::string_view> second =
       texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt;
   text::Encoding encoding =
@@ -46,9 +46,10 @@ text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std
   if (std::ssize(encoding.ids) > longest)
     throw Failure(
         Exit::data,
-        fmt::format("the text has {} tokens, the model reads {}", encoding.ids.size(), longest),
+        fmt::format("{} has {} tokens, the model reads {}", what, encoding.ids.size(), longest),
         "--truncate cuts it");
-  if (encoding.cut) narrate(fmt::format("cut to the {} tokens that the model reads", longest));
+  if (encoding.cut)
+    narrate(fmt::format("{} is cut to the {} tokens that the model reads", what, longest));
   return encoding;
 }
 

@@ -18,8 +18,8 @@ struct EncoderFolder {
 EncoderFolder open_encoder(const std::string& folder);
 
 // The tokens of a text, or a pair, of at most `longest`. Longer ones are cut if `truncate`, and
-// said so on stderr; else Failure(data).
+// said so on stderr; else Failure(data). `what`: the text, in messages.
 text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
-                              int64_t longest, bool truncate);
+                              int64_t longest, bool truncate, const std::string& what = "the text");
 
 }  // namespace rapt::cli

@@ -121,11 +121,23 @@ viz::Heatmap picture_of(const AttentionSummary& summary, std::vector<float> mean
   return map;
 }
 
-// The bytes of the results that a text of so many tokens has.
-double attention_bytes(const model::EncoderSpec& spec, int64_t tokens, bool keeps_maps) {
+// The bytes of the results that a text of so many tokens has: the weights of a layer at a time, the
+// mean, and what --output keeps of the chosen heads, twice while its tensors are made.
+double attention_bytes(const model::EncoderSpec& spec, const ModelSettings& settings,
+                       int64_t tokens, bool keeps_maps) {
   const auto n = static_cast<double>(tokens);
-  const double layers = 1 + (keeps_maps ? 2 * static_cast<double>(spec.layers) : 0);
-  return 4 * n * n * static_cast<double>(spec.heads) * layers + 16 * n * n +
+  const auto chosen = [](const std::vector<int64_t>& given, int64_t all) {
+    return given.empty() ? static_cast<double>(all) : static_cast<double>(given.size());
+  };
+  const double map = settings.map ? static_cast<double>(settings.map->rows) *
+                                        static_cast<double>(settings.map->columns)
+                                  : 0;
+  const double top_k = static_cast<double>(std::min(settings.top_k, tokens));
+  const double of_head = (settings.map ? map : n * n) + n * (3 * top_k + 2);
+  const double kept = keeps_maps ? 2 * chosen(settings.layers, spec.layers) *
+                                       chosen(settings.heads, spec.heads) * of_head
+                                 : 0;
+  return 4 * (static_cast<double>(spec.heads) * (n * n + of_head) + kept) + 16 * n * n +
          4 * n * static_cast<double>(5 * spec.features + spec.hidden_features);
 }
 
@@ -168,8 +180,8 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   const text::Encoding encoding =
       encoder_tokens(folder, texts, folder.encoder.spec.longest(), a.truncate);
   const int64_t count = std::ssize(encoding.ids);
-  require_memory(attention_bytes(folder.encoder.spec, count, !outputs.empty()), "maps of the heads",
-                 "a shorter text, or --map");
+  require_memory(attention_bytes(folder.encoder.spec, settings, count, !outputs.empty()),
+                 "maps of the heads", "a shorter text, or --map");
 
   FoundPair pair;
   if (!settings.find_from.empty())
@@ -187,6 +199,8 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   const std::vector<float> mean = summary.mean();
   const std::vector<HeadWeight> found = summary.found();
   const bool finds = !settings.find_from.empty();
+  // Before anything is printed: a document on standard output says that all is done.
+  if (!outputs.empty()) write_tensors(outputs, summary, output, tokens);
   if (a.json)
     print_json(attend_document(labels, mean, finds ? &found : nullptr));
   else if (finds)
@@ -194,7 +208,6 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   else if (!pictures.to_stdout())
     print_looks(mean, labels);
   if (pictures.wanted()) pictures.draw(picture_of(summary, mean, labels, settings));
-  if (!outputs.empty()) write_tensors(outputs, summary, output, tokens);
   pictures.commit();
   finish_stdout();
 }

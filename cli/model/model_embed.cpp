@@ -14,6 +14,7 @@
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
+#include "cli/process/memory.h"
 #include "cli/tokenize/text_argument.h"
 #include "rapt/model/pooling.h"
 #include "rapt/version.h"
@@ -24,20 +25,40 @@ namespace {
 // Tokens of a call: enough rows for the products, few enough for the caches.
 constexpr int64_t kBatchTokens = 2048;
 
-// Texts as they are given, and the lines of files.
+// What Python's str.strip() takes away, in UTF-8.
+constexpr std::string_view kSpaces[] = {
+    "\t",           "\n",           "\v",           "\f",           "\r",
+    "\x1c",         "\x1d",         "\x1e",         "\x1f",         " ",
+    "\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81",
+    "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86",
+    "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xA8",
+    "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+
+// The package sentence-transformers strips texts; byte-level BPE has tokens for blanks.
+std::string stripped(std::string_view text) {
+  const auto space_where = [&](auto is_there) {
+    const auto found = std::ranges::find_if(kSpaces, is_there);
+    return found == std::end(kSpaces) ? size_t{0} : found->size();
+  };
+  while (const size_t n = space_where([&](auto space) { return text.starts_with(space); }))
+    text.remove_prefix(n);
+  while (const size_t n = space_where([&](auto space) { return text.ends_with(space); }))
+    text.remove_suffix(n);
+  return std::string(text);
+}
+
+// Texts as they are given, and the lines of files, without white space at their ends.
 std::vector<std::string> texts_to_embed(const std::vector<std::string>& arguments) {
   std::vector<std::string> texts;
   for (const std::string& argument : arguments) {
     if (!argument.starts_with('@')) {
-      texts.push_back(argument);
+      texts.push_back(stripped(argument));
       continue;
     }
     const std::string content = text_of_argument(argument);
     for (size_t begin = 0; begin < content.size();) {
       const size_t end = std::min(content.find('\n', begin), content.size());
-      size_t last = end;
-      if (last > begin && content[last - 1] == '\r') --last;
-      texts.push_back(content.substr(begin, last - begin));
+      texts.push_back(stripped(std::string_view(content).substr(begin, end - begin)));
       begin = end + 1;
     }
   }
@@ -88,12 +109,15 @@ std::vector<double> similarities(const Tensor& vectors) {
     return sum;
   };
   std::vector<double> lengths, found;
+  found.reserve(count * count);
   for (size_t i = 0; i < count; ++i) lengths.push_back(std::sqrt(product(i, i)));
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
+    stop_if_interrupted();
     for (size_t j = 0; j < count; ++j) {
       const double length = lengths[i] * lengths[j];
       found.push_back(length > 0 ? product(i, j) / length : 0);
     }
+  }
   return found;
 }
 
@@ -120,6 +144,20 @@ nlohmann::ordered_json embed_document(const std::vector<text::Encoding>& encodin
   return document;
 }
 
+// The bytes of tokens, vectors and similarities.
+double embed_bytes(const std::vector<std::string>& texts, int64_t longest, int64_t features,
+                   const ModelArguments& a) {
+  constexpr double kToken = 2 * sizeof(int64_t) + sizeof(text::ByteSpan) + sizeof(int);
+  constexpr double kJsonNumber = 40;  // a value of a document, and its text
+  const auto n = static_cast<double>(texts.size());
+  double tokens = 0;  // at most one for each byte, and special ones
+  for (const std::string& text : texts)
+    tokens += static_cast<double>(std::min(std::ssize(text) + 4, longest));
+  const double numbers = n * static_cast<double>(features), pairs = a.similar ? n * n : 0;
+  return kToken * tokens + n * sizeof(text::Encoding) + sizeof(float) * numbers +
+         sizeof(double) * pairs + (a.json ? kJsonNumber * (numbers + pairs) : 0);
+}
+
 }  // namespace
 
 void run_model_embed(const ModelArguments& a, const ModelSettings& settings) {
@@ -130,9 +168,14 @@ void run_model_embed(const ModelArguments& a, const ModelSettings& settings) {
   const int64_t most = folder.encoder.spec.longest();
   const int64_t longest = pooling.longest > 0 ? std::min(pooling.longest, most) : most;
   const std::vector<std::string> texts = texts_to_embed(a.texts);
+  require_memory(embed_bytes(texts, longest, folder.encoder.spec.features, a),
+                 a.similar ? "vectors, and a similarity for each pair" : "vectors",
+                 "fewer texts in a call");
   std::vector<text::Encoding> encodings;
-  for (const std::string& text : texts)
-    encodings.push_back(encoder_tokens(folder, {text}, longest, a.truncate));
+  for (size_t i = 0; i < texts.size(); ++i)
+    encodings.push_back(
+        encoder_tokens(folder, {texts[i]}, longest, a.truncate,
+                       texts.size() > 1 ? fmt::format("text {}", i + 1) : "the text"));
   Tensor vectors = embed_texts(folder, pooling, encodings, settings.context);
   const std::vector<double> similar = a.similar ? similarities(vectors) : std::vector<double>();
   outputs.set("vectors", vectors.view());

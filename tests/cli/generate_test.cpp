@@ -176,6 +176,16 @@ TEST_F(GenerateTest, NamesTheCharactersThatTheTokenizerLacks) {
   refused(3, {"--prompt-file", "latin1.txt"}, "expected UTF-8");
 }
 
+// Its tokens are not the bytes of a text: "##b" would be printed as it is.
+TEST_F(GenerateTest, RefusesWordPiece) {
+  write("model/tokenizer.json",
+        R"({"normalizer": null, "pre_tokenizer": {"type": "BertPreTokenizer"},
+      "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+      "model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 9, "vocab": {"a": 0, "##b": 1}}})");
+  refused(2, {"--prompt", "ab"}, "got WordPiece");
+}
+
 TEST_F(GenerateTest, RefusesPromptsBeyondTheContext) {
   refused(3, {"--prompt", std::string(25, 'a')}, "prompt: 25 tokens; the model has 24 positions");
 }

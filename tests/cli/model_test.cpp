@@ -61,6 +61,25 @@ TEST_F(ModelTest, WeightsGoIntoAFile) {
   EXPECT_EQ(open_tensor_file(path(map)).metadata[0].second, R"(["a","b","c","a","b"])");
 }
 
+TEST_F(ModelTest, LayersAndHeadsStandInTheOrderAskedFor) {
+  const auto weights = [&](const char* layers, const char* heads, const std::string& to) {
+    EXPECT_EQ(rapt({"model", "attend", "model", "abcab", "--layers", layers, "--heads", heads,
+                    "--output", to})
+                  .exit,
+              0);
+    const Tensor found = load(to.c_str(), "weights");
+    return std::vector<float>(found.values<float>().begin(), found.values<float>().end());
+  };
+  const std::vector<float> all = weights("0,1", "0,2", "all.npz");
+  const std::vector<float> turned = weights("1,0", "2,0", "turned.npz");
+  ASSERT_EQ(all.size(), 4u * 25);
+  std::vector<float> expected;
+  for (const int at : {3, 2, 1, 0})
+    expected.insert(expected.end(), all.begin() + at * 25, all.begin() + (at + 1) * 25);
+  EXPECT_EQ(turned, expected);
+  EXPECT_NE(turned, all);
+}
+
 TEST_F(ModelTest, FindAndTheTableAgreeWithTheWeights) {
   const std::vector<std::string> one_head = {"attend", "model",   "abcd", "--layers",
                                              "0",      "--heads", "1"};
@@ -88,17 +107,28 @@ TEST_F(ModelTest, TextsHaveTheSameVectorsTogetherAndAlone) {
   const Json all = document({"embed", "model", "@lines", "--similar"});
   EXPECT_EQ(all.at("tokens"), Json({3, 6, 3}));
   EXPECT_EQ(all.at("vectors")[0], all.at("vectors")[2]);
-  EXPECT_EQ(document({"embed", "model", "fedcba"}).at("vectors")[0], all.at("vectors")[1]);
+  EXPECT_EQ(document({"embed", "model", "\t fedcba\u3000\n"}).at("vectors")[0],
+            all.at("vectors")[1]);
   EXPECT_NEAR(all.at("similarities")[0][2].get<double>(), 1, 1e-12);
   EXPECT_EQ(rapt({"model", "embed", "model", "abc", "--output", "v.npy"}).exit, 0);
   EXPECT_EQ(open_tensor_file(path("v.npy")).tensors[0].shape, (std::vector<int64_t>{1, 24}));
+}
+
+TEST_F(ModelTest, SimilaritiesThatDoNotFitTheMemoryAreRefused) {
+  write("lines", std::string(1'000'000, '\n'));  // 8 TB
+  const Ran ran = rapt({"model", "embed", "model", "@lines", "--similar"});
+  EXPECT_EQ(ran.exit, 5) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "a similarity for each pair")) << ran.err;
 }
 
 TEST_F(ModelTest, LongTextsAreCutOnRequest) {
   const std::string text(30, 'a');
   const Ran refused = rapt({"model", "attend", "model", text});
   EXPECT_EQ(refused.exit, 3);
-  EXPECT_TRUE(contains(refused.err, "30 tokens, the model reads 24")) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "the text has 30 tokens, the model reads 24")) << refused.err;
+  const Ran second = rapt({"model", "embed", "model", "a", text});
+  EXPECT_EQ(second.exit, 3);
+  EXPECT_TRUE(contains(second.err, "text 2 has 30 tokens")) << second.err;
   const Ran cut = rapt({"model", "attend", "model", text, "--truncate"});
   EXPECT_EQ(cut.exit, 0);
   EXPECT_TRUE(contains(cut.err, "cut to the 24 tokens")) << cut.err;
@@ -119,6 +149,8 @@ TEST_F(ModelTest, WhatCannotBeMeantIsNamed) {
   fails({"embed", "model", "a", "--heads", "1"}, 2, "--heads belongs to rapt model attend");
   fails({"attend", "model", "a", "--heads", "3"}, 2, "--heads: the model has 0 to 2, got 3");
   fails({"attend", "model", "a", "--layers", "2"}, 2, "--layers: the model has 0 to 1");
+  fails({"attend", "model", "a", "--layers", "1,1"}, 2, "--layers: 1 is given twice");
+  fails({"attend", "model", "a", "--heads", "0,2,0"}, 2, "--heads: 0 is given twice");
   fails({"attend", "model", "a", "--map", "2x2"}, 2, "--map and --top-k need --output");
   fails({"attend", "model", "a", "--map", "2", "--output", "f.npz"}, 2, "ROWSxCOLUMNS");
   fails({"attend", "model", "a", "--map", "2x2", "--output", "f.npz"}, 2, "1 tokens");

@@ -24,6 +24,7 @@ TEST_F(TokenizeTest, PrintsATokenPerLine) {
 TEST_F(TokenizeTest, AFileAndThePartOfItsFolderGiveTheSame) {
   write("text", "ba");
   const Ran given = rapt({"tokenize", "model", "ba"});
+  ASSERT_EQ(given.exit, 0) << given.err;
   EXPECT_EQ(rapt({"tokenize", "model", "@text"}).out, given.out);
   EXPECT_EQ(rapt({"tokenize", "model/tokenizer.json", "ba"}).out, given.out);
 }
