@@ -10,7 +10,9 @@
 //   const rapt::Or mask{&full, &decided};
 //
 // Leading dimensions of the inputs become those of the lists, which a call aligns with the FIRST
-// ones of its output: [batch, head, ...], each equal or 1.
+// ones of its output: [batch, head, ...], each equal or 1. A layout for each head, the same for all
+// batches, is made of [1, heads, ...]. Of [heads, ...] the lists would be those of batches, whereas
+// Boolean aligns the same tensor with the last dimensions: heads.
 #include "rapt/mask/blocks.h"
 
 namespace rapt {
@@ -53,8 +55,9 @@ BlockLayout layout_of_block_mask(const BlockMaskTensors& tensors);
 // first and last block are full; all other rows attend to the first and last block, to their own
 // and its two neighbours, and to their random blocks. A block that is listed twice counts once;
 // that code counts it twice in the softmax. There are no partial blocks. random_blocks: i32 or i64
-// [..., blocks - 2, random], key blocks of rows 1 to blocks - 2. Throws Error(argument) for a block
-// length below 1, an absent tensor and blocks out of range, Error(shape, dtype).
+// [..., blocks - 2, random], key blocks of rows 1 to blocks - 2; the rand_attn of transformers,
+// [heads, blocks - 2, random], as [1, heads, blocks - 2, random]. Throws Error(argument) for a
+// block length below 1, an absent tensor and blocks out of range, Error(shape, dtype).
 BlockLayout layout_of_bigbird(const TensorView& random_blocks, int64_t block);
 
 }  // namespace rapt

@@ -9,6 +9,7 @@
 
 namespace rapt {
 
+// elu(x) + 1 of each input.
 struct EluFeatures {
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }

@@ -23,6 +23,7 @@
 
 namespace rapt {
 
+// Tokens whose features a map computes, and where it writes them.
 template <class E>
 struct FeatureTile {
   const E* inputs;  // [inputs][tokens]: W x, or x

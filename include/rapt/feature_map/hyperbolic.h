@@ -13,6 +13,7 @@
 
 namespace rapt {
 
+// Exponentials of the projections and of their negatives.
 struct HyperbolicFeatures {
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }

@@ -13,6 +13,7 @@
 
 namespace rapt {
 
+// Exponentials of the projections.
 struct PositiveFeatures {
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }

@@ -10,6 +10,7 @@
 
 namespace rapt {
 
+// max(0, x) of each input.
 struct ReluFeatures {
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }

@@ -14,6 +14,7 @@
 
 namespace rapt {
 
+// The terms of 1 + s + s^2 / 2.
 struct TaylorFeatures {
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept {

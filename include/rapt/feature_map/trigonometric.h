@@ -12,6 +12,7 @@
 
 namespace rapt {
 
+// Sines and cosines of the projections.
 struct TrigonometricFeatures {
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }

@@ -16,7 +16,9 @@
 // Source: Zaheer et al. 2020 (BigBird), arXiv:2007.14062, section 2; Bentley & Floyd 1987, "A
 // sample of brilliance".
 //
-// Cost, for a tile that touches r rows of blocks: every question O(r (1 + random^2)).
+// Cost, for a tile of k keys that touches r rows of blocks: key_range, next_run and cover
+// O(r (1 + random)), exclude O(r (random + k)). next_run is asked once per run of keys, up
+// to r random times for a tile, so small blocks with many random ones cost most.
 #include "rapt/mask/mask.h"
 
 namespace rapt {

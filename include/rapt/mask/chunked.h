@@ -39,6 +39,8 @@ class Chunked final : public Mask {
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
                uint64_t* bits) const noexcept override;
+  // 1 if a query attends to all chunks on one side: a tile of two chunks computes little more.
+  int64_t query_group() const noexcept override { return back < 0 || forward < 0 ? 1 : size; }
 };
 
 }  // namespace rapt

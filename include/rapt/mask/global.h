@@ -7,7 +7,8 @@
 // Source: Beltagy et al. 2020 (Longformer), arXiv:2004.05150, section 3.1.
 //
 // Cost, for a tile of q queries and k keys, g global positions: key_range, cover and next_run
-// O(log g); exclude O(q + k + log g).
+// O(log g); exclude O(q + k + log g). With a tensor and steps other than 1 these are
+// O((q + k) log g).
 #include "rapt/mask/mask.h"
 
 namespace rapt {

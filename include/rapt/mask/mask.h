@@ -81,10 +81,10 @@ class Mask {  // the base of all masks; one object serves any number of calls at
   virtual void exclude(const BoundMask& bound, Positions queries, Positions keys,
                        uint64_t* bits /* [keys.count] */) const noexcept = 0;
 
-  // The number of neighbouring queries that attend to the same keys, counted from query 0: 64 for
-  // blocks of 64 queries. Tiles of queries then begin and end with such groups where the kernel has
-  // a fitting width, because a tile that holds parts of two groups computes the keys of both. No
-  // result depends on it. 1: no groups.
+  // The number of neighbouring queries that attend to the same keys, counted from query 0 where the
+  // mask's anchor is top-left: 64 for blocks of 64 queries. Tiles of queries then begin and end
+  // with such groups where the kernel has a fitting width, because a tile that holds parts of two
+  // groups computes the keys of both. No result depends on it. 1: no groups.
   virtual int64_t query_group() const noexcept { return 1; }
 };
 

@@ -18,7 +18,7 @@ class Neighborhood final : public Mask {
  public:
   // Dimension 1 is the slowest: an image has rows (1) and columns (2), a video frames (1), rows (2)
   // and columns (3). Unused dimensions have window and length 1. With length1 = 0 the last row (or
-  // frame) may be incomplete.
+  // frame) may be incomplete. Packed calls use length1 = 0: each sequence is a grid of its own.
   int64_t window1 = 0;  // points that a query may attend to in dimension 1; odd
   int64_t length1 = 0;  // points of dimension 1; 0: as many as k_len needs
   int64_t window2 = 1;  // as window1, of dimension 2
@@ -27,7 +27,8 @@ class Neighborhood final : public Mask {
   int64_t length3 = 1;  // points of dimension 3
   Anchor anchor = Anchor::top_left;
 
-  struct Side {      // a dimension of a grid
+  // A dimension of a grid.
+  struct Side {
     int64_t window;  // points that a query may attend to; odd
     int64_t length;  // points of the grid
   };

@@ -12,8 +12,8 @@
 // need the scale 1.
 //
 // A sequence can be continued: `final_state` is written with the sums over all keys, and a call
-// with it as `initial_state` continues behind them. The first element of a state's last row is 0, or
-// -max / 4 in the state of no keys, where max is the largest number of the dtype. Gradients are
+// with it as `initial_state` continues behind them. The first element of a state's last row is 0,
+// or -max / 4 in the state of no keys, where max is the largest number of the dtype. Gradients are
 // those of a whole sequence: the backward pass rejects both states.
 //
 // Source: Katharopoulos et al. 2020, arXiv:2006.16236.
@@ -36,7 +36,8 @@ class Linear final : public Method {
   TensorView final_state = {};    // the same; written
 
   static const Declaration kDeclaration;
-  static const MethodScope kScope, kSumsScope;
+  static const MethodScope kScope;
+  static const MethodScope kSumsScope;  // without normalisation
 
   const Declaration& declaration() const noexcept override { return kDeclaration; }
   const MethodScope& scope() const noexcept override {
