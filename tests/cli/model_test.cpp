@@ -58,7 +58,14 @@ TEST_F(ModelTest, WeightsGoIntoAFile) {
   EXPECT_EQ(rapt({"model", "attend", "model", "abcab", "--map", "2x3:max", "--output", map}).exit,
             0);
   EXPECT_EQ(open_tensor_file(path(map)).find("map")->shape, (std::vector<int64_t>{2, 3, 2, 3}));
+  std::vector<std::string> again = {"model", "attend", "model", "a", "--json", "--output", map};
+  const Ran kept = rapt(again);
+  EXPECT_EQ(kept.exit, 4);
+  EXPECT_EQ(kept.out, "");
   EXPECT_EQ(open_tensor_file(path(map)).metadata[0].second, R"(["a","b","c","a","b"])");
+  again.push_back("--force");
+  EXPECT_EQ(rapt(again).exit, 0);
+  EXPECT_EQ(open_tensor_file(path(map)).metadata[0].second, R"(["a"])");
 }
 
 TEST_F(ModelTest, LayersAndHeadsStandInTheOrderAskedFor) {

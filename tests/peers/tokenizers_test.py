@@ -173,6 +173,9 @@ def word_piece(words, lowercase, strip=None, template=True):
     return tokenizer
 
 
+MARKS = ["\U0001d16d", "\u302e", "\U0001d165", "\u302f", "\U0001d166"]  # sorted, and not removed
+
+
 def texts_by_rapt(folder, strings, most):
     """[[ids, types, begins, ends, decoded text]] of each string and of its pair."""
     given, found = folder / "strings", folder / "lists"
@@ -236,7 +239,9 @@ def compare_texts(tokenizer, strings, most, name):
 def word_pieces(text, draw):
     strings = [drawn_string(draw) for _ in range(STRINGS)]
     marked = [draw.choice("[MASK] [SEP] [CLS] ".split()) + s for s in strings[:5000]]
-    words = text.split()[:3000] + [drawn_string(draw) for _ in range(2000)]
+    strings += ["".join(draw.choice(MARKS + ["a", "\u4e2d", " "]) for _ in range(draw.randrange(9)))
+                for _ in range(2000)]
+    words = text.split()[:3000] + [drawn_string(draw) for _ in range(2000)] + MARKS
     compare_texts(word_piece(words, True), strings, 0, "WordPiece, lower case")
     compare_texts(word_piece(words, True), marked + [text], 9, "WordPiece, cut")
     compare_texts(word_piece(words, False), strings[:20_000], 0, "WordPiece, letters as they are")
@@ -248,13 +253,15 @@ def roberta(text, draw):
     """Byte-level BPE with RoBERTa's template and <mask>, which takes the blank before it."""
     strings = [drawn_string(draw).replace("<|endoftext|>", draw.choice([" <mask>", "  <mask> ", "<s>"]))
                for _ in range(20_000)]
-    for trim in (True, False):
+    strings += [" " * n + end for n in range(9) for end in ("", "a", "<mask>", "\u3000<mask> ", "\n ")]
+    for trim, prefix in ((True, False), (True, True), (False, False)):
         tokenizer = byte_level(1500, text, ["<s>", "</s>"])
         tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
         tokenizer.post_processor = processors.RobertaProcessing(
-            ("</s>", 1), ("<s>", 0), trim_offsets=trim, add_prefix_space=False)
-        compare_texts(tokenizer, strings, 0, f"RoBERTa, trim {trim}")
-        compare_texts(tokenizer, strings[:5000], 10, f"RoBERTa, trim {trim}, cut")
+            ("</s>", 1), ("<s>", 0), trim_offsets=trim, add_prefix_space=prefix)
+        name = f"RoBERTa, trim {trim}, prefix {prefix}"
+        compare_texts(tokenizer, strings, 0, name)
+        compare_texts(tokenizer, strings[:5000], 10, name + ", cut")
 
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
