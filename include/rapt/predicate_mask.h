@@ -22,7 +22,8 @@ namespace rapt {
 struct PredicateSizes {
   // Those of the calls that the mask is for. In packed calls: of all sequences together; the
   // function gets positions within a sequence, and all sequences have the same pairs.
-  int64_t q_len = 0, k_len = 0;
+  int64_t q_len = 0;
+  int64_t k_len = 0;  // the same of keys
   // 1: one answer for all heads, and the function gets head 0. Otherwise the last leading dimension
   // of the calls, and the function gets the index there.
   int64_t heads = 1;
