@@ -2,6 +2,7 @@
 // run is one that some of the queries may attend to.
 #include <gtest/gtest.h>
 
+#include "mask/bound_head.h"
 #include "mask/mask_forest.h"
 
 namespace laws {
@@ -9,21 +10,11 @@ namespace {
 
 void expect_exact_runs(const MaskNode& node, Random& random, int64_t q_len, int64_t k_len) {
   const Dims leading{0, 0};
-  std::vector<rapt::BoundMask> slots(static_cast<size_t>(node.mask->bound_slots()));
-  slots[0] = rapt::BoundMask{node.mask, nullptr, {}, q_len, k_len};
-  node.mask->bind({leading.data(), 2, q_len, k_len}, slots.data());
+  const BoundHead head(*node.mask, q_len, k_len, leading);
   rapt::Positions queries;
   queries.start = random.between(0, q_len - 1);
   queries.count = random.between(1, std::min<int64_t>(q_len - queries.start, 64));
-  std::vector<bool> in_runs(static_cast<size_t>(k_len));
-  for (int64_t from = 0;;) {
-    const rapt::KeyRange run = node.mask->next_run(slots[0], queries, from);
-    if (run.begin >= run.end) break;
-    ASSERT_GE(run.begin, from);
-    ASSERT_LE(run.end, k_len);
-    std::fill(in_runs.begin() + run.begin, in_runs.begin() + run.end, true);
-    from = run.end;
-  }
+  const std::vector<bool> in_runs = head.keys_of_runs(queries);
   for (int64_t j = 0; j < k_len; ++j) {
     bool attended = false;
     for (int64_t i = 0; !attended && i < queries.count; ++i)
