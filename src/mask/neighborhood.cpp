@@ -35,9 +35,18 @@ constexpr const char* kExamples[] = {"7",           "3,0,5,4", "5,0,3,7,bottom-r
                                      "3,0,3,2,3,3", "1,0,5,6", "3,0,1,1,3,5"};
 
 Grid grid_of(const Neighborhood& mask, const BoundMask& bound) noexcept {
-  return {{bound.values[1], mask.length2, mask.length3},
-          {mask.window1, mask.window2, mask.window3},
-          {mask.length2 * mask.length3, mask.length3, 1}};
+  Grid grid{{bound.values[1], mask.length2, mask.length3},
+            {mask.window1, mask.window2, mask.window3},
+            {}};
+  // Lines and images take the last dimensions, so that a row is more than a point.
+  while (grid.length[2] == 1 && (grid.length[0] != 1 || grid.length[1] != 1)) {
+    std::copy_backward(grid.length, grid.length + 2, grid.length + 3);
+    std::copy_backward(grid.window, grid.window + 2, grid.window + 3);
+    grid.length[0] = grid.window[0] = 1;
+  }
+  grid.stride[2] = 1;
+  for (int d = 2; d > 0; --d) grid.stride[d - 1] = grid.stride[d] * grid.length[d];
+  return grid;
 }
 
 // The boxes of the queries that stand within the grid.
@@ -85,7 +94,8 @@ void Neighborhood::check(Shape, int64_t, int64_t k_len) const {
 void Neighborhood::bind(const Head& head, BoundMask* bound) const noexcept {
   const int64_t unit = length2 * length3;
   bound->values[0] = offset_of(anchor, *bound);
-  bound->values[1] = length1 != 0 ? length1 : (head.k_len + unit - 1) / unit;
+  // Not length1: sequences of a packed call may have fewer keys than check() sees.
+  bound->values[1] = (head.k_len + unit - 1) / unit;
 }
 
 KeyRange Neighborhood::key_range(const BoundMask& bound, Positions queries) const noexcept {

@@ -19,7 +19,7 @@ struct NeighborhoodPredicate : AnchoredPositions {
   bool allows(const PairPlace& place, MaskTensors) const {
     int64_t query = place.j - ahead(place), key = place.j;
     const int64_t plane = lengths[1] * lengths[2];
-    const int64_t most = lengths[0] > 0 ? lengths[0] : (place.k_len + plane - 1) / plane;
+    const int64_t most = (place.k_len + plane - 1) / plane;  // lengths[0], if that is given
     if (query < 0 || query >= most * plane) return false;
     for (int d = 2; d >= 0; --d) {
       const int64_t n = d == 0 ? most : lengths[d];
