@@ -1,12 +1,14 @@
 // Layouts of blocks from other forms.
 //
-// This room, src/layout, makes masks from data and functions. It may use the public headers and
-// src/threads.
+// This room, src/layout, makes masks from data and functions. It may use the public headers,
+// src/mask/block_rows.h and src/threads.
 #include "rapt/block_layout.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "mask/block_rows.h"
 
 namespace rapt {
 namespace {
@@ -122,13 +124,14 @@ Shape leading_of(const TensorView& tensor, int own) {
   return tensor.dims().first(static_cast<size_t>(tensor.rank - own));
 }
 
-// Adds to counts[b] how many of the keys of block b are true in a row.
-void count_true(const bool* row, int64_t k_len, int64_t step, int64_t key_block,
+// Adds to counts[b] how many of the keys of block b are true in a row: any byte but 0 is, as for
+// Boolean.
+void count_true(const unsigned char* row, int64_t k_len, int64_t step, int64_t key_block,
                 std::vector<int64_t>& counts) {
   for (size_t b = 0; b < counts.size(); ++b) {
     const int64_t begin = static_cast<int64_t>(b) * key_block;
     const int64_t end = k_len - begin < key_block ? k_len : begin + key_block;
-    for (int64_t j = begin; j < end; ++j) counts[b] += row[j * step];
+    for (int64_t j = begin; j < end; ++j) counts[b] += row[j * step] != 0;
   }
 }
 
@@ -192,8 +195,7 @@ BlockLayout layout_of_pairs(const TensorView& allowed, int64_t query_block, int6
                   std::string("allowed: expected bool, got ") + name_of(allowed.dtype));
   check_block_length(query_block), check_block_length(key_block);
   const int64_t q_len = length_from_end(allowed, 2), k_len = length_from_end(allowed, 1);
-  const int64_t rows = q_len / query_block + (q_len % query_block != 0);
-  const int64_t blocks = k_len / key_block + (k_len % key_block != 0);
+  const int64_t rows = blocks_of(q_len, query_block), blocks = blocks_of(k_len, key_block);
   LayoutMaker maker(leading_of(allowed, 2), rows, query_block, key_block);
   std::vector<int64_t> counts(static_cast<size_t>(blocks));
   maker.for_each_head([&](Shape head) {
@@ -202,8 +204,9 @@ BlockLayout layout_of_pairs(const TensorView& allowed, int64_t query_block, int6
       const int64_t first = row * query_block, queries = std::min(query_block, q_len - first);
       std::fill(counts.begin(), counts.end(), 0);
       for (int64_t i = first; i < first + queries; ++i)
-        count_true(static_cast<const bool*>(allowed.data) + at + i * stride_from_end(allowed, 2),
-                   k_len, stride_from_end(allowed, 1), key_block, counts);
+        count_true(
+            static_cast<const unsigned char*>(allowed.data) + at + i * stride_from_end(allowed, 2),
+            k_len, stride_from_end(allowed, 1), key_block, counts);
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t count = counts[static_cast<size_t>(b)];
         const int64_t pairs = queries * std::min(key_block, k_len - b * key_block);

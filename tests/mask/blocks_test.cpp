@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,35 @@ TEST(BlockLayout, KindsOfBlocks) {
   EXPECT_EQ(elements_of(layout.indices), (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(elements_of(layout.partial_starts), (std::vector<int64_t>{0, 0, 1}));
   EXPECT_EQ(elements_of(layout.partial_indices), (std::vector<int64_t>{0}));
+}
+
+// Any byte but 0 is true, as for Boolean: a byte of 2 is one pair, not two.
+TEST(BlockLayout, BytesOtherThanOne) {
+  const unsigned char bytes[] = {2, 0, 255, 1};
+  Tensor allowed(DType::boolean, {1, 4});
+  std::memcpy(allowed.values<bool>().data(), bytes, sizeof bytes);
+  const BlockLayout layout = rapt::layout_of_pairs(allowed, 1, 2);
+  EXPECT_EQ(elements_of(layout.indices), (std::vector<int64_t>{1}));
+  EXPECT_EQ(elements_of(layout.partial_indices), (std::vector<int64_t>{0}));
+}
+
+// A matrix for each head, the same for all batches, needs a leading 1: without it the lists are
+// those of batches, and do not fit a call of 2 batches of 3 heads.
+TEST(BlockLayout, OfHeads) {
+  Random random(base_seed());
+  Tensor allowed(DType::boolean, {1, 3, 40, 50});
+  for_each_index(allowed.dims(), [&](auto at) { set(allowed, at, random.chance(0.5)); });
+  const rapt::Boolean pairs(allowed);
+  const BlockLayout layout = rapt::layout_of_pairs(allowed, 8, 2);
+  const Blocks full = layout.full(), partial = layout.partial();
+  const rapt::And decided{&partial, &pairs};
+  const rapt::Or mask{&full, &decided};
+  EXPECT_TRUE(same_results(attended_by_layout(mask, 40, 50), attended_by_layout(pairs, 40, 50)));
+  const rapt::TensorView of_heads(allowed.values<bool>().data(), {3, 40, 50});
+  const BlockLayout of_batches = rapt::layout_of_pairs(of_heads, 8, 2);
+  expect_error(ErrorCode::shape, {"first leading dimensions"}, [&] {
+    of_batches.full().check(Dims{2, 3}, 40, 50);
+  });
 }
 
 // create_block_mask(causal, B=1, H=1, Q_LEN=8, KV_LEN=8, BLOCK_SIZE=2), as PyTorch 2.5 documents
