@@ -27,11 +27,8 @@ class PredicateRow {  // what block_rows.h asks of a row
       : row_(mask.rows_[static_cast<size_t>(bound.values[0] + row)]) {}
 
   KeyRange next(int64_t from) const noexcept {
-    const Run* run = first_run(from);
-    if (run == end_of_runs()) return {0, 0};
-    KeyRange blocks{std::max(from, run->begin), run->end};
-    while (++run != end_of_runs() && run->begin == blocks.end) blocks.end = run->end;
-    return blocks;
+    const Run* const run = first_run(from);
+    return run == end_of_runs() ? KeyRange{0, 0} : KeyRange{std::max(from, run->begin), run->end};
   }
   int64_t end() const noexcept { return row_.runs.empty() ? 0 : row_.runs.back().end; }
 
@@ -53,15 +50,15 @@ class PredicateRow {  // what block_rows.h asks of a row
 
 namespace {
 
-// Of the `queries` of a tile, those in the row of 64 that begins at `first`: which queries of the
-// tile they are, and which bits of the row's words are theirs.
+// Of the `queries` of a tile, those in one row: which queries of the tile they are, and which bits
+// of the row's words are theirs.
 class RowQueries {
  public:
-  RowQueries(Positions queries, int64_t first) noexcept : step_(queries.step) {
-    begin_ = std::max<int64_t>(queries_before(first - queries.start, queries), 0);
-    end_ = std::min(queries_before(first + kSide - queries.start, queries), queries.count);
-    bit_ = begin_ < end_ ? queries[begin_] - first : 0;
-  }
+  RowQueries(Positions queries, const TileRow& row) noexcept
+      : step_(queries.step),
+        begin_(row.begin),
+        end_(row.end),
+        bit_(queries[row.begin] - row.row * kSide) {}
   uint64_t all() const noexcept { return low_bits(end_) & ~low_bits(begin_); }
   // The bits of a word of the row, moved to the queries of the tile.
   uint64_t moved(uint64_t word) const noexcept {
@@ -76,10 +73,12 @@ class RowQueries {
   int64_t step_, begin_, end_, bit_;
 };
 
+BlockGrid words_of(const BoundMask& bound) noexcept { return {kSide, kSide, 0, bound.k_len}; }
+
 template <class Answer>
 auto answer_by_words(const PredicateMask& mask, const BoundMask& bound, Positions queries,
                      const Answer& answer) noexcept {
-  const BlockGrid grid{kSide, kSide, 0, bound.k_len};
+  const BlockGrid grid = words_of(bound);
   const auto row_at = [&](int64_t row) noexcept { return PredicateRow(mask, bound, row); };
   return answer(BlockRows(grid, queries, row_at));
 }
@@ -104,7 +103,7 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-int64_t checked_rows(const PredicateSizes& sizes) {
+int64_t checked_rows(const PredicateSizes& sizes, size_t most_rows) {
   const auto reject = [](ErrorCode code, const std::string& what) {
     throw Error(code, "mask of a predicate: " + what);
   };
@@ -119,7 +118,14 @@ int64_t checked_rows(const PredicateSizes& sizes) {
                                     std::to_string(sizes.q_len) + " queries and " +
                                     std::to_string(sizes.k_len) +
                                     " keys; expected a number of pairs below 2^63");
-  return sizes.heads * blocks_of(sizes.q_len, kSide);
+  if (sizes.k_len == 0) return 0;                                    // nothing to keep
+  const int64_t rows = sizes.heads * blocks_of(sizes.q_len, kSide);  // at most the pairs
+  if (static_cast<size_t>(rows) > most_rows)
+    reject(ErrorCode::overflow, std::to_string(sizes.heads) + " heads of " +
+                                    std::to_string(sizes.q_len) + " queries; expected at most " +
+                                    std::to_string(most_rows) + " rows of " +
+                                    std::to_string(kSide) + " queries");
+  return rows;
 }
 
 }  // namespace
@@ -129,7 +135,7 @@ const Declaration PredicateMask::kDeclaration = {
 
 PredicateMask::PredicateMask(Function function, const PredicateSizes& sizes, const Context& context)
     : q_len_(sizes.q_len), k_len_(sizes.k_len), heads_(sizes.heads) {
-  const int64_t rows = checked_rows(sizes);
+  const int64_t rows = checked_rows(sizes, rows_.max_size());
   rows_.resize(static_cast<size_t>(rows));
   const double pairs = static_cast<double>(q_len_) * static_cast<double>(k_len_) *
                        static_cast<double>(heads_) * (sizes.twice ? 2 : 1);
@@ -208,11 +214,13 @@ void PredicateMask::bind(const Head& head, BoundMask* bound) const noexcept {
 }
 
 KeyRange PredicateMask::key_range(const BoundMask& bound, Positions queries) const noexcept {
+  if (k_len_ == 0) return {0, 0};
   return answer_by_words(*this, bound, queries, [](const auto& rows) { return rows.key_range(); });
 }
 
 KeyRange PredicateMask::next_run(const BoundMask& bound, Positions queries,
                                  int64_t from) const noexcept {
+  if (k_len_ == 0) return {0, 0};
   return answer_by_words(*this, bound, queries,
                          [&](const auto& rows) { return rows.next_run(from); });
 }
@@ -224,8 +232,10 @@ Cover PredicateMask::cover(const BoundMask& bound, Positions queries,
   if (blocks != Cover::all) return blocks;
   // All blocks are attended to; some of them may be partial.
   const int64_t begin = keys.start / kSide, end = keys.last() / kSide + 1;
-  for (int64_t row = queries.start / kSide; row <= queries.last() / kSide; ++row) {
-    const PredicateRow of_row(*this, bound, row);
+  const BlockGrid grid = words_of(bound);
+  for (TileRow at = grid.row_at(queries, 0); at.begin < queries.count;
+       at = grid.row_at(queries, at.end)) {
+    const PredicateRow of_row(*this, bound, at.row);
     for (const Run* run = of_row.first_run(begin); run != of_row.end_of_runs() && run->begin < end;
          ++run)
       if (run->words >= 0) return Cover::some;
@@ -235,17 +245,18 @@ Cover PredicateMask::cover(const BoundMask& bound, Positions queries,
 
 void PredicateMask::exclude(const BoundMask& bound, Positions queries, Positions keys,
                             uint64_t* bits) const noexcept {
-  const int64_t first_row = queries.start / kSide, last_row = queries.last() / kSide;
+  const BlockGrid grid = words_of(bound);
   for (int64_t j = 0; j < keys.count;) {  // one block of keys after the other
     const int64_t block = keys[j] / kSide;
     const int64_t end =
         std::min(keys.count, queries_before((block + 1) * kSide - keys.start, keys));
     uint64_t seen[kSide] = {};
-    for (int64_t row = first_row; row <= last_row; ++row) {
-      const PredicateRow of_row(*this, bound, row);
+    for (TileRow at = grid.row_at(queries, 0); at.begin < queries.count;
+         at = grid.row_at(queries, at.end)) {
+      const PredicateRow of_row(*this, bound, at.row);
       const Run* run = of_row.first_run(block);
       if (run == of_row.end_of_runs() || run->begin > block) continue;
-      const RowQueries of_tile(queries, row * kSide);
+      const RowQueries of_tile(queries, at);
       for (int64_t k = j; k < end; ++k)
         seen[k - j] |= run->words < 0 ? of_tile.all() : of_tile.moved(of_row.word(*run, keys[k]));
     }

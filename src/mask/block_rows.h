@@ -5,23 +5,32 @@
 //
 // row_at(row) returns what a mask knows about a row:
 //   KeyRange next(int64_t from)   the first run of attended blocks that ends behind block `from`,
-//                                 cut at `from`; empty: there is none
+//                                 cut at `from`; empty: there is none. Another may follow at once
 //   int64_t end()                 behind the last attended block; 0: the row attends to nothing
 #include <algorithm>
 
+#include "mask/steps.h"
 #include "rapt/mask/mask.h"
 
 namespace rapt {
+
+// A row of blocks, and the queries begin to end - 1 of a tile, which lie in it.
+struct TileRow {
+  int64_t row, begin, end;
+};
 
 struct BlockGrid {
   int64_t query_block, key_block;  // positions per block, >= 1
   int64_t offset;                  // the position of query 0 among the keys
   int64_t k_len;
 
-  // Rows before key 0 are negative.
-  int64_t row_of(int64_t query) const noexcept {
-    const int64_t position = query + offset, row = position / query_block;
-    return row * query_block > position ? row - 1 : row;
+  // The row of the i-th query of a tile, and the queries of the tile in it from that one on. Rows
+  // before key 0 are negative. So a loop with i = end visits each row that the tile touches, and
+  // none that its steps leap over; it ends where begin == queries.count.
+  TileRow row_at(Positions queries, int64_t i) const noexcept {
+    const int64_t position = queries[i] + offset, past = remainder_of(position, query_block);
+    const int64_t end = i + queries_before(query_block - past, queries);
+    return {(position - past) / query_block, i, std::min(end, queries.count)};
   }
 };
 
@@ -32,16 +41,12 @@ template <class RowAt>
 class BlockRows {
  public:
   BlockRows(const BlockGrid& grid, Positions queries, const RowAt& row_at) noexcept
-      : grid_(grid),
-        queries_(queries),
-        row_at_(row_at),
-        first_(grid.row_of(queries.start)),
-        last_(grid.row_of(queries.last())) {}
+      : grid_(grid), queries_(queries), row_at_(row_at) {}
 
   KeyRange key_range() const noexcept {
     int64_t begin = INT64_MAX, end = 0;
-    for (int64_t row = first_; row <= last_; ++row) {
-      auto blocks = row_at_(row);
+    for (TileRow at = tile_row(0); at.begin < queries_.count; at = tile_row(at.end)) {
+      auto blocks = row_at_(at.row);
       if (blocks.end() == 0) continue;
       begin = std::min(begin, blocks.next(0).begin);
       end = std::max(end, blocks.end());
@@ -52,8 +57,8 @@ class BlockRows {
   KeyRange next_run(int64_t from) const noexcept {
     const int64_t block = from / grid_.key_block;
     KeyRange nearest{INT64_MAX, INT64_MAX};
-    for (int64_t row = first_; row <= last_; ++row) {
-      const KeyRange run = row_at_(row).next(block);
+    for (TileRow at = tile_row(0); at.begin < queries_.count; at = tile_row(at.end)) {
+      const KeyRange run = row_at_(at.row).next(block);
       if (run.begin >= run.end) continue;
       if (run.begin < nearest.begin || (run.begin == nearest.begin && run.end > nearest.end))
         nearest = run;
@@ -66,16 +71,17 @@ class BlockRows {
   Cover cover(Positions keys) const noexcept {
     const int64_t begin = keys.start / grid_.key_block, end = keys.last() / grid_.key_block + 1;
     bool some = false, all = true;
-    for (int64_t row = first_; row <= last_ && (all || !some); ++row) {
-      auto blocks = row_at_(row);
-      int64_t at = begin;  // the row attends to the blocks before it
-      for (KeyRange run = blocks.next(at); run.begin < std::min(run.end, end);
-           run = blocks.next(at)) {
+    for (TileRow at = tile_row(0); at.begin < queries_.count && (all || !some);
+         at = tile_row(at.end)) {
+      auto blocks = row_at_(at.row);
+      int64_t behind = begin;  // the row attends to the blocks before it
+      for (KeyRange run = blocks.next(behind); run.begin < std::min(run.end, end);
+           run = blocks.next(behind)) {
         some = true;
-        if (run.begin > at) break;
-        if ((at = run.end) >= end) break;
+        if (run.begin > behind) break;
+        if ((behind = run.end) >= end) break;
       }
-      all = all && at >= end;
+      all = all && behind >= end;
     }
     return !some ? Cover::none : all ? Cover::all : Cover::some;
   }
@@ -87,6 +93,8 @@ class BlockRows {
   }
 
  private:
+  TileRow tile_row(int64_t i) const noexcept { return grid_.row_at(queries_, i); }
+
   // The keys of some blocks.
   KeyRange keys_of(KeyRange blocks) const noexcept {
     const int64_t begin = std::min(blocks.begin * grid_.key_block, grid_.k_len);
@@ -97,10 +105,9 @@ class BlockRows {
   void exclude_some(Positions keys, uint64_t* bits) const noexcept {
     uint64_t seen[128] = {};
     const int64_t first = keys.start / grid_.key_block, end = keys.last() / grid_.key_block + 1;
-    for (int64_t row = first_; row <= last_; ++row) {
-      const uint64_t queries = queries_of(row);
-      if (queries == 0) continue;
-      auto blocks = row_at_(row);
+    for (TileRow at = tile_row(0); at.begin < queries_.count; at = tile_row(at.end)) {
+      const uint64_t queries = low_bits(at.end) & ~low_bits(at.begin);
+      auto blocks = row_at_(at.row);
       for (KeyRange run = blocks.next(first); run.begin < std::min(run.end, end);
            run = blocks.next(run.end)) {
         const int64_t from = queries_before(run.begin * grid_.key_block - keys.start, keys);
@@ -114,21 +121,9 @@ class BlockRows {
     for (int64_t j = 0; j < keys.count; ++j) bits[j] &= seen[j];
   }
 
-  // Which queries of the tile lie in a row.
-  uint64_t queries_of(int64_t row) const noexcept {
-    const int64_t begin = row * grid_.query_block - grid_.offset - queries_.start;
-    const int64_t left = queries_.last() - queries_.start - begin;  // positions behind `begin`
-    const uint64_t before = low_bits(queries_before(begin, queries_));
-    return low_bits(left < grid_.query_block
-                        ? queries_.count
-                        : queries_before(begin + grid_.query_block, queries_)) &
-           ~before;
-  }
-
   const BlockGrid& grid_;
   const Positions queries_;
   const RowAt& row_at_;
-  const int64_t first_, last_;
 };
 
 }  // namespace rapt

@@ -123,6 +123,22 @@ TEST(PredicateMask, AFunctionThatDiffers) {
                [&] { PredicateMask(second, {.q_len = 100, .k_len = 200, .twice = true}); });
 }
 
+// The lengths are those of all sequences together, the positions those within a sequence.
+TEST(PredicateMask, PackedSequences) {
+  Random random(base_seed());
+  const Tensor x = random_normal(random, DType::f32, {2, 300, 8});
+  int64_t begins[] = {0, 170, 170, 300};
+  const auto attended = [&](const rapt::Mask& mask) {
+    AttentionOptions options;
+    options.masks = {&mask};
+    options.packed.query_starts = rapt::TensorView(begins, {4});
+    return scaled_dot_product_attention(x, x, x, options);
+  };
+  const PredicateMask mask([](int64_t i, int64_t j, int64_t) { return j <= i; },
+                           {.q_len = 300, .k_len = 300});
+  EXPECT_TRUE(same_results(attended(mask), attended(rapt::Causal())));
+}
+
 TEST(PredicateMask, ProgressAndCancellation) {
   double last = 0;
   Context context;
@@ -153,6 +169,10 @@ TEST(PredicateMask, Rejections) {
                [&] { PredicateMask(all, {.q_len = -1, .k_len = 2}); });
   expect_error(ErrorCode::overflow, {"below 2^63"},
                [&] { PredicateMask(all, {.q_len = int64_t{1} << 40, .k_len = int64_t{1} << 40}); });
+  const int64_t most = int64_t{1} << 62;
+  expect_error(ErrorCode::overflow, {"rows of 64 queries"},
+               [&] { PredicateMask(all, {.q_len = 1, .k_len = 1, .heads = most}); });
+  PredicateMask(all, {.q_len = most, .k_len = 0, .heads = most});  // no pair, and no row
   const PredicateMask mask(all, {.q_len = 4, .k_len = 6, .heads = 3});
   mask.check(Dims{2, 3}, 4, 6);
   expect_error(ErrorCode::shape, {"4 queries, 6 keys", "5 queries"}, [&] {
