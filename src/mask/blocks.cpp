@@ -45,19 +45,9 @@ class BlockRow {  // the list of a row
   }
 
   KeyRange next(int64_t from) const noexcept {
-    int64_t at = begin_, end = end_;
-    while (at < end) {
-      const int64_t middle = at + (end - at) / 2;
-      if (indices_[middle] < from)
-        at = middle + 1;
-      else
-        end = middle;
-    }
+    const int64_t at = place_of(indices_, begin_, end_, from);
     if (at == end_) return {0, 0};
-    const int64_t first = indices_[at];
-    int64_t last = first;
-    while (++at < end_ && indices_[at] == last + 1) ++last;
-    return {first, last + 1};
+    return {indices_[at], indices_[at] + end_of_run(indices_, at, end_) - at};
   }
 
   int64_t end() const noexcept { return begin_ == end_ ? 0 : indices_[end_ - 1] + 1; }

@@ -33,23 +33,22 @@ struct Tokens {
 
   // How many are below `position`.
   int64_t below(int64_t position) const noexcept {
-    if (!list) return std::clamp<int64_t>(position, 0, size);
-    int64_t begin = 0, end = size;
-    while (begin < end) {
-      const int64_t middle = begin + (end - begin) / 2;
-      if ((*this)[middle] < position)
-        begin = middle + 1;
-      else
-        end = middle;
-    }
-    return begin;
+    return list ? place_of(*this, 0, size, position) : std::clamp<int64_t>(position, 0, size);
   }
 
-  // Calls visit(i) for the i-th of some positions where it is a token's.
+  // Calls visit(i) for the i-th of some positions where it is a token's. Looks at the tokens
+  // between the first and the last position, or at the positions, whichever are fewer.
   template <class Visit>
   void for_each_among(Positions at, const Visit& visit) const noexcept {
-    const int64_t end = below(at.last() + 1);
-    for (int64_t t = below(at.start); t < end; ++t) {
+    const int64_t begin = below(at.start), end = below(at.last() + 1);
+    if (end - begin > at.count) {
+      for (int64_t i = 0; i < at.count; ++i) {
+        const int64_t t = below(at[i]);
+        if (t < size && (*this)[t] == at[i]) visit(i);
+      }
+      return;
+    }
+    for (int64_t t = begin; t < end; ++t) {
       const int64_t past = (*this)[t] - at.start;
       if (past % at.step == 0) visit(past / at.step);
     }
@@ -58,6 +57,10 @@ struct Tokens {
   // How many of some positions are those of tokens.
   int64_t among(Positions at) const noexcept {
     if (at.step == 1) return below(at.last() + 1) - below(at.start);
+    const auto before = [at](int64_t end) {
+      return std::clamp<int64_t>(queries_before(end - at.start, at), 0, at.count);
+    };
+    if (!list) return before(size) - before(0);
     int64_t count = 0;
     for_each_among(at, [&](int64_t) { ++count; });
     return count;
@@ -135,9 +138,7 @@ KeyRange Global::next_run(const BoundMask& bound, Positions queries, int64_t fro
   const int64_t keys = tokens.below(bound.k_len), next = tokens.below(from);
   if (next >= keys) return {bound.k_len, bound.k_len};
   if (!tokens.list) return {from, keys};
-  int64_t last = next;
-  while (last + 1 < keys && tokens[last + 1] == tokens[last] + 1) ++last;
-  return {tokens[next], tokens[last] + 1};
+  return {tokens[next], tokens[end_of_run(tokens, next, keys) - 1] + 1};
 }
 
 Cover Global::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {

@@ -1,7 +1,8 @@
 #pragma once
 // Tensors of masks with values per batch. Their leading dimensions are aligned with the FIRST
 // leading dimensions of the output, each equal or 1, so that [B] serves [B, H, n, d] as well as [B,
-// n, d]. They may end in dimensions of their own, such as [B, k_len].
+// n, d]. They may end in dimensions of their own, such as [B, k_len]. Lists in them that rise
+// strictly are searched by halves.
 #include <string>
 
 #include "rapt/declaration.h"
@@ -51,6 +52,32 @@ void for_each_of(const TensorView& tensor, Visit&& visit, int dim = 0, int64_t a
   }
   for (int64_t i = 0; i < tensor.shape[dim]; ++i)
     for_each_of(tensor, visit, dim + 1, at + i * tensor.strides[dim]);
+}
+
+// The first n of [begin, end) for which before(n) is false, where it is true for all below and
+// false for all above; `end` if it is always true.
+template <class Before>
+int64_t first_behind(int64_t begin, int64_t end, const Before& before) noexcept {
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (before(middle))
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin;
+}
+
+// The first place of [begin, end) whose number is at least x.
+template <class List>
+int64_t place_of(const List& list, int64_t begin, int64_t end, int64_t x) noexcept {
+  return first_behind(begin, end, [&](int64_t n) { return list[n] < x; });
+}
+
+// Where the numbers that follow each other from list[at] on end: list[n] - n never falls.
+template <class List>
+int64_t end_of_run(const List& list, int64_t at, int64_t end) noexcept {
+  return first_behind(at, end, [&](int64_t n) { return list[n] - n == list[at] - at; });
 }
 
 }  // namespace rapt

@@ -49,6 +49,21 @@ TEST(GlobalTokens, RangesAndRunsHaveNoSlack) {
   EXPECT_EQ(listed.cover({10, 1, 64}, {3, 1, 3}), rapt::Cover::all);
 }
 
+// A step as long as the sequence, as of requested rows: two queries, however many tokens lie
+// between.
+TEST(GlobalTokens, StepsOverTokens) {
+  const int64_t n = int64_t{1} << 40;
+  const rapt::Global half(n / 2);
+  const BoundHead head(half, n, n);
+  EXPECT_EQ(head.cover({n / 2 - 1, n / 4, 2}, {n - 10, 1, 10}), rapt::Cover::some);
+  EXPECT_EQ(head.cover({0, n / 2 - 1, 2}, {n - 10, 1, 10}), rapt::Cover::all);
+  EXPECT_EQ(head.cover({n / 2, n / 4, 2}, {n / 2, n / 8, 4}), rapt::Cover::none);
+  uint64_t bits[] = {3, 3};
+  head.exclude({n / 4, n / 2, 2}, {0, n - 1, 2}, bits);
+  EXPECT_EQ(bits[0], 3u);
+  EXPECT_EQ(bits[1], 1u);
+}
+
 // A tensor of the first positions is the count; each batch has positions of its own.
 TEST(GlobalTokens, PositionsOfBatches) {
   Random random(base_seed());
