@@ -43,10 +43,10 @@ Shares allowed_shares(const Mask& mask, const Head& head, Grid cell) {
   std::vector<uint64_t> words(static_cast<size_t>(std::min(cell.keys, head.k_len)));
   std::vector<int64_t> counts(static_cast<size_t>(shares.columns));
   for (int64_t row = 0; row < shares.rows; ++row) {
-    stop_if_interrupted();
     std::fill(counts.begin(), counts.end(), 0);
     const int64_t first = row * cell.queries, end = std::min(first + cell.queries, head.q_len);
     for (int64_t begin = first; begin < end; begin += kQueries) {
+      stop_if_interrupted();
       const Positions queries{.start = begin, .count = std::min(kQueries, end - begin)};
       KeyRange run = mask.next_run(slots[0], queries, 0);
       for (int64_t j = run.begin; j < run.end;) {

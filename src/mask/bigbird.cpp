@@ -2,6 +2,8 @@
 // blocks are drawn.
 #include "rapt/mask/bigbird.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/philox.h"
@@ -32,6 +34,25 @@ constexpr Parameter kParameters[] = {
 
 constexpr const char* kExamples[] = {"64,3,1,3", "2,1,1,2,7", "8,3,0,1", "1,3,2,2,1,bottom-right",
                                      "5,1,1,0"};
+
+// Numbers that were drawn, of which a new one is asked whether it is among them.
+class DrawnNumbers {
+ public:
+  DrawnNumbers() noexcept { std::fill(std::begin(slots_), std::end(slots_), kFree); }
+
+  // Adds a number >= 0; false: it is there already.
+  bool add(int64_t number) noexcept {
+    int64_t slot = number % kSlots;
+    for (; slots_[slot] != kFree; slot = (slot + 1) % kSlots)
+      if (slots_[slot] == number) return false;
+    slots_[slot] = number;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kSlots = 2 * BigBird::kMostRandom, kFree = -1;  // half stay free
+  int64_t slots_[kSlots];
+};
 
 // The key blocks of a row: global ones, the window, random ones. Random ones are drawn when an
 // answer depends on them.
@@ -91,7 +112,7 @@ class BigBirdRow {
     const int64_t count = std::min(mask_.random, candidates);
     // Each counter gives four numbers of 32 bits.
     const auto counter = static_cast<uint64_t>(row_) * (BigBird::kMostRandom / 4);
-    int64_t drawn[BigBird::kMostRandom];
+    DrawnNumbers drawn;
     PhiloxWords words{};
     for (int64_t n = 0; n < count; ++n) {
       if (n % 4 == 0)
@@ -100,10 +121,9 @@ class BigBirdRow {
       const int64_t last = candidates - count + n;
       const auto number = static_cast<uint32_t>((n % 4 < 2 ? words.even : words.odd) >> n % 2 * 32);
       const auto found = static_cast<int64_t>(number * static_cast<uint64_t>(last + 1) >> 32);
-      const bool repeated = std::find(drawn, drawn + n, found) != drawn + n;
-      drawn[n] = repeated ? last : found;
-      const int64_t block =
-          drawn[n] < before ? global_ + drawn[n] : window_.end + drawn[n] - before;
+      int64_t taken = found;
+      if (!drawn.add(found)) drawn.add(taken = last);
+      const int64_t block = taken < before ? global_ + taken : window_.end + taken - before;
       add({block, block + 1});
     }
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mask/bound_head.h"
 #include "rapt/backward.h"
 #include "rapt/mask/bigbird.h"
 #include "rapt/mask/boolean.h"
@@ -16,52 +17,33 @@
 namespace laws {
 namespace {
 
-struct BigBirdHead {  // a mask bound to one head
-  BigBirdHead(const rapt::BigBird& m, int64_t q_len, int64_t k_len, Dims at = {})
-      : mask(m), bound{&m, nullptr, {}, q_len, k_len} {
-    mask.check({}, q_len, k_len);
-    mask.bind({at.data(), static_cast<int>(at.size()), q_len, k_len}, &bound);
-  }
-  bool attends(int64_t query, int64_t key) const {
-    uint64_t bits = 1;
-    mask.exclude(bound, {query, 1, 1}, {key, 1, 1}, &bits);
-    return bits & 1;
-  }
-  // The keys that each query may attend to, as text: "x.x" for keys 0 and 2.
-  std::string row(int64_t query) const {
-    std::string text;
-    for (int64_t key = 0; key < bound.k_len; ++key) text += attends(query, key) ? 'x' : '.';
-    return text;
-  }
-  std::set<int64_t> blocks(int64_t query) const {
-    std::set<int64_t> found;
-    for (int64_t key = 0; key < bound.k_len; key += mask.block)
-      if (attends(query, key)) found.insert(key / mask.block);
-    return found;
-  }
-
-  const rapt::BigBird& mask;
-  rapt::BoundMask bound;
-};
+// The key blocks that a query attends to.
+std::set<int64_t> blocks_of_query(const BoundHead& head, int64_t query, int64_t block) {
+  std::set<int64_t> found;
+  const std::string row = head.row(query);
+  for (size_t key = 0; key < row.size(); key += static_cast<size_t>(block))
+    if (row[key] == 'x') found.insert(static_cast<int64_t>(key) / block);
+  return found;
+}
 
 TEST(BigBird, RowsByHand) {
   const rapt::BigBird local(2, 3, 1, 0);
-  const BigBirdHead square(local, 11, 11);
+  const BoundHead square(local, 11, 11);
   EXPECT_EQ(square.row(0), "xxxxxxxxxxx");
   EXPECT_EQ(square.row(1), "xxxxxxxxxxx");
   EXPECT_EQ(square.row(2), "xxxxxx.....");
   EXPECT_EQ(square.row(7), "xx..xxxxxx.");
   EXPECT_EQ(square.row(10), "xx......xxx");
   const rapt::BigBird own(3, 1, 0, 0, 0, rapt::Anchor::bottom_right);
-  const BigBirdHead late(own, 3, 7);  // positions 4, 5, 6
+  const BoundHead late(own, 3, 7);  // positions 4, 5, 6
   EXPECT_EQ(late.row(0), "...xxx.");
   EXPECT_EQ(late.row(1), "...xxx.");
   EXPECT_EQ(late.row(2), "......x");
-  const BigBirdHead early(own, 5, 3);  // positions -2, -1, 0, 1, 2
+  const BoundHead early(own, 5, 3);  // positions -2, -1, 0, 1, 2
   EXPECT_EQ(early.row(1), "...");
   EXPECT_EQ(early.row(2), "xxx");
   const rapt::BigBird top_left(2, 1, 1, 0);
-  EXPECT_EQ(BigBirdHead(top_left, 9, 5).row(8), "xx...");
+  EXPECT_EQ(BoundHead(top_left, 9, 5).row(8), "xx...");
 }
 
 TEST(BigBird, RandomBlocksAreDistinctAndRepeatable) {
@@ -70,13 +52,13 @@ TEST(BigBird, RandomBlocksAreDistinctAndRepeatable) {
   std::set<std::set<int64_t>> different;
   for (const int64_t head : {0, 1})
     for (int64_t row = 2; row < 40; ++row) {
-      const BigBirdHead first(mask, n, n, {0, head}), other_batch(mask, n, n, {3, head});
-      const std::set<int64_t> blocks = first.blocks(4 * row + 3);
+      const BoundHead first(mask, n, n, {0, head}), other_batch(mask, n, n, {3, head});
+      const std::set<int64_t> blocks = blocks_of_query(first, 4 * row + 3, 4);
       // 2 global blocks, those of the window that are not global, and 5 others.
       const int64_t window = std::min<int64_t>(row + 1, 39) - std::max<int64_t>(row - 1, 2) + 1;
       ASSERT_EQ(static_cast<int64_t>(blocks.size()), 2 + window + 5) << row;
-      EXPECT_EQ(blocks, first.blocks(4 * row));  // all queries of a block
-      EXPECT_EQ(blocks, other_batch.blocks(4 * row));
+      EXPECT_EQ(blocks, blocks_of_query(first, 4 * row, 4));  // all queries of a block
+      EXPECT_EQ(blocks, blocks_of_query(other_batch, 4 * row, 4));
       std::set<int64_t> drawn;
       for (const int64_t b : blocks)
         if (b >= 2 && std::abs(b - row) > 1) drawn.insert(b);
@@ -84,17 +66,18 @@ TEST(BigBird, RandomBlocksAreDistinctAndRepeatable) {
     }
   EXPECT_GT(different.size(), 70u);  // of 76
   const rapt::BigBird other_seed(4, 3, 2, 5, 18);
-  EXPECT_NE(BigBirdHead(mask, n, n).blocks(80), BigBirdHead(other_seed, n, n).blocks(80));
+  EXPECT_NE(blocks_of_query(BoundHead(mask, n, n), 80, 4),
+            blocks_of_query(BoundHead(other_seed, n, n), 80, 4));
 }
 
 // Every candidate is drawn as often as any other: 3,000 rows far from the window draw 2 of 10
 // blocks.
 TEST(BigBird, RandomBlocksAreEven) {
   const rapt::BigBird mask(1, 1, 0, 2, 3);
-  const BigBirdHead head(mask, 3010, 10);
+  const BoundHead head(mask, 3010, 10);
   int64_t counts[10] = {};
   for (int64_t query = 10; query < 3010; ++query)
-    for (const int64_t b : head.blocks(query)) ++counts[b];
+    for (const int64_t b : blocks_of_query(head, query, 1)) ++counts[b];
   const double expected = 3000 * 0.2, deviation = std::sqrt(3000 * 0.2 * 0.8);
   for (const int64_t count : counts)
     EXPECT_NEAR(static_cast<double>(count), expected, 5 * deviation);
@@ -109,7 +92,7 @@ TEST(BigBird, RunsAndCoversHaveNoSlack) {
                              random.between(0, 3), random.between(0, 99),
                              random.pick({rapt::Anchor::top_left, rapt::Anchor::bottom_right}));
     const int64_t k_len = 100 + random.between(0, 99), q_len = random.between(1, 200);
-    const BigBirdHead head(mask, q_len, k_len);
+    const BoundHead head(mask, q_len, k_len);
     const int64_t first = random.between(0, q_len - 1);
     const rapt::Positions queries{first, 1,
                                   random.between(1, std::min<int64_t>(64, q_len - first))};
@@ -118,19 +101,12 @@ TEST(BigBird, RunsAndCoversHaveNoSlack) {
       for (int64_t i = 0; i < queries.count; ++i) any = any || head.attends(queries[i], key);
       return any;
     };
-    std::vector<bool> in_run(static_cast<size_t>(k_len), false);
-    for (int64_t from = 0;;) {
-      const rapt::KeyRange run = mask.next_run(head.bound, queries, from);
-      if (run.begin >= run.end) break;
-      ASSERT_GE(run.begin, from);
-      for (int64_t key = run.begin; key < run.end; ++key) in_run[static_cast<size_t>(key)] = true;
-      from = run.end;
-    }
+    const std::vector<bool> in_run = head.keys_of_runs(queries);
     for (int64_t key = 0; key < k_len; ++key)
       ASSERT_EQ(in_run[static_cast<size_t>(key)], attended(key)) << to_string(mask) << " " << key;
-    const rapt::KeyRange range = mask.key_range(head.bound, queries);
-    if (range.begin < range.end) {
-      EXPECT_TRUE(attended(range.begin) && attended(range.end - 1));
+    const auto [first_key, end_key] = head.range(queries.start, queries.count);
+    if (first_key < end_key) {
+      EXPECT_TRUE(attended(first_key) && attended(end_key - 1));
     }
     const int64_t begin = random.between(0, k_len - 1);
     const rapt::Positions keys{begin, 1, random.between(1, k_len - begin)};
@@ -140,8 +116,20 @@ TEST(BigBird, RunsAndCoversHaveNoSlack) {
     const rapt::Cover expected = pairs == 0                            ? rapt::Cover::none
                                  : pairs == queries.count * keys.count ? rapt::Cover::all
                                                                        : rapt::Cover::some;
-    ASSERT_EQ(static_cast<int>(mask.cover(head.bound, queries, keys)), static_cast<int>(expected));
+    ASSERT_EQ(static_cast<int>(head.cover(queries, keys)), static_cast<int>(expected));
   }
+}
+
+// A step as long as the sequence, as of requested rows, touches two rows of blocks: those between
+// are not visited.
+TEST(BigBird, StepsOverRows) {
+  const int64_t n = int64_t{1} << 40;
+  const rapt::BigBird own(1, 1, 0, 0);
+  const BoundHead head(own, n, n);
+  const rapt::Positions ends{0, n - 1, 2};
+  EXPECT_EQ(head.cover(ends, {1, 1, n - 2}), rapt::Cover::none);
+  EXPECT_EQ(head.cover(ends, {0, 1, 2}), rapt::Cover::some);
+  EXPECT_EQ(head.runs(ends), (std::vector{Keys(0, 1), Keys(n - 1, n)}));
 }
 
 // Tiles that end with groups of queries give the bits of tiles that do not: those of a matrix of
@@ -153,7 +141,7 @@ TEST(BigBird, WidthsOfTilesChangeNoBit) {
     const int64_t n = 6 * block + random.between(1, block);
     Tensor pairs(DType::boolean, {2, n, n});
     for (const int64_t head : {0, 1}) {
-      const BigBirdHead bound(mask, n, n, {head});
+      const BoundHead bound(mask, n, n, {head});
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < n; ++j) set(pairs, Dims{head, i, j}, bound.attends(i, j));
     }
