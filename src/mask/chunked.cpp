@@ -1,5 +1,5 @@
 // Chunks; the formula is in the header. Bound: values[0] = o; values[1], values[2] = how many
-// positions before and after its chunk a query may attend to (kAllPositions: all).
+// positions before and after its chunk a query may attend to (kUnbounded: all).
 #include "rapt/mask/chunked.h"
 
 #include <algorithm>
@@ -10,8 +10,7 @@
 namespace rapt {
 namespace {
 
-constexpr int64_t kAllPositions = int64_t{1} << 60;  // beyond any position, and no sum overflows
-constexpr Range kChunks{-1, 9007199254740992.0};     // 2^53: exact as a double
+constexpr Range kChunks{-1, 9007199254740992.0};  // 2^53: exact as a double
 
 constexpr Parameter kParameters[] = {
     parameter<Chunked, &Chunked::size>("size", "positions of a chunk", {1, 9007199254740992.0}, {},
@@ -29,7 +28,7 @@ constexpr Parameter kParameters[] = {
 constexpr const char* kExamples[] = {"64,1", "5,1,1", "3,-1", "4,0,2,bottom-right", "8"};
 
 int64_t positions_of(int64_t chunks, int64_t size) noexcept {
-  return chunks < 0 || chunks > kAllPositions / size ? kAllPositions : chunks * size;
+  return chunks < 0 || chunks > kUnbounded / size ? kUnbounded : chunks * size;
 }
 
 // The keys that the query at position p of all may attend to; they may lie beyond all keys.

@@ -10,8 +10,6 @@
 namespace rapt {
 namespace {
 
-constexpr int64_t kUnbounded = int64_t{1} << 61;  // beyond any position, and no sum overflows
-
 constexpr Parameter kParameters[] = {
     parameter<Dilated, &Dilated::window>(
         "window", "keys on each side that a query may attend to, beside that of its own position",

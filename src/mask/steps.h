@@ -7,6 +7,9 @@
 
 namespace rapt {
 
+// More than any position, and no sum of two of them and positions overflows: a bound that is none.
+inline constexpr int64_t kUnbounded = int64_t{1} << 61;
+
 // The remainder of x / step, from 0 to step - 1.
 inline int64_t remainder_of(int64_t x, int64_t step) noexcept {
   const int64_t r = x % step;

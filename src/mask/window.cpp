@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "mask/anchored.h"
+#include "mask/steps.h"
 
 namespace rapt {
 namespace {
 
-constexpr int64_t kUnbounded = int64_t{1} << 61;  // beyond any position, and no sum overflows
 constexpr Range kReach{-1, 9007199254740992.0};
 
 constexpr Parameter kParameters[] = {

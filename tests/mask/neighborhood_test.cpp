@@ -2,6 +2,9 @@
 // slack, grids whose last row is incomplete, equal masks, and what is rejected.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "mask/bound_head.h"
 #include "rapt/mask/chunked.h"
 #include "rapt/mask/neighborhood.h"
@@ -60,6 +63,31 @@ TEST(NeighborhoodMask, IncompleteLastRow) {
   EXPECT_EQ(head.row(12), "..........");  // beyond the grid
 }
 
+// A sequence of a packed call is a grid of its own: as many points of dimension 1 as its keys need,
+// not as many as the keys of all sequences that check() sees.
+TEST(NeighborhoodMask, GridsOfPackedSequences) {
+  Random random(base_seed());
+  const Tensor x = random_normal(random, DType::f32, {2, 24, 8});
+  int64_t begins[] = {0, 12, 24};
+  const auto attended = [&](const rapt::Mask& mask) {
+    AttentionOptions options;
+    options.masks = {&mask};
+    options.packed.query_starts = rapt::TensorView(begins, {3});
+    return scaled_dot_product_attention(x, x, x, options);
+  };
+  const AttentionResult expected = attended(rapt::Neighborhood({3, 0}, {3, 4}));
+  EXPECT_TRUE(same_results(attended(rapt::Neighborhood({3, 6}, {3, 4})), expected));
+  const rapt::Neighborhood of_both({3, 6}, {3, 4});
+  rapt::BoundMask sequence{&of_both, nullptr, {}, 12, 12};
+  of_both.bind({nullptr, 0, 12, 12}, &sequence);
+  uint64_t bits[12];
+  std::fill(std::begin(bits), std::end(bits), 1);
+  of_both.exclude(sequence, {11, 1, 1}, {0, 1, 12}, bits);
+  std::string row;
+  for (const uint64_t bit : bits) row += bit & 1 ? 'x' : '.';
+  EXPECT_EQ(row, ".xxx.xxx.xxx");  // row 2 of 3, column 3
+}
+
 TEST(NeighborhoodMask, EqualMasks) {
   Random random(base_seed());
   const Tensor x = random_normal(random, DType::f32, {2, 140, 8});
@@ -71,6 +99,8 @@ TEST(NeighborhoodMask, EqualMasks) {
   const int64_t widest = (int64_t{1} << 53) - 1;
   EXPECT_TRUE(
       same_results(attended(rapt::Neighborhood({1, 20}, {widest, 7})), attended(rapt::Chunked(7))));
+  EXPECT_TRUE(same_results(attended(rapt::Neighborhood({1, 0}, {widest, 32})),
+                           attended(rapt::Chunked(32))));  // tiles end with chunks
   EXPECT_TRUE(same_results(attended(rapt::Neighborhood({5, 10}, {3, 14})),
                            attended(rapt::Neighborhood({5, 0}, {1, 1}, {3, 14}))));
   EXPECT_TRUE(
