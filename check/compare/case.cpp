@@ -243,7 +243,7 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
 bool Case::is_of_two_parts() const {
   if (descriptor.precision != rapt::Precision::fast) return false;
   const Inputs in = laid_out();
-  AttentionOptions options = wanted_options();
+  rapt::AttentionOptions options = wanted_options();
   if (options.method != nullptr) {  // it may call the exact engine, with one kernel class
     options.method = nullptr;
     options.invariant = true;
