@@ -38,7 +38,7 @@ bool all_finite(std::span<const float> numbers) {
 }
 
 rapt::Gradients gradients_of(const Tensor& query, const Tensor& key, const Tensor& value,
-                             const AttentionOptions& options, const AttentionResult& result,
+                             const AttentionOptions& options, AttentionResult& result,
                              const Tensor& d_output, bool of_key) {
   rapt::BackwardInputs inputs;
   inputs.state = result.state();
@@ -81,7 +81,7 @@ void expect_gradients_of_one_bucket(int64_t positive) {
   lsh.keys = LshKeys::separate, lsh.buckets = 2;
   lsh.rotations = TensorView(ones.data(), {1, kDims, 1});
   const AttentionOptions options{.method = &lsh};
-  const AttentionResult result = scaled_dot_product_attention(query, key, value, options);
+  AttentionResult result = scaled_dot_product_attention(query, key, value, options);
   const rapt::Gradients got = gradients_of(query, key, value, options, result, d_output, true);
 
   const auto first = [&](const Tensor& t) {
@@ -91,7 +91,8 @@ void expect_gradients_of_one_bucket(int64_t positive) {
   };
   const auto exact_gradients = [](const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& d) {
-    return gradients_of(q, k, v, {}, scaled_dot_product_attention(q, k, v), d, true);
+    AttentionResult result = scaled_dot_product_attention(q, k, v);
+    return gradients_of(q, k, v, {}, result, d, true);
   };
   const Tensor q = first(query), d = first(d_output);
   const rapt::Gradients exact = exact_gradients(q, key, value, d),
@@ -189,7 +190,7 @@ TEST(LshEdges, PaddingThatIsNotFiniteDoesNotShow) {
     Lsh lsh(2);
     lsh.chunk = 8, lsh.cut = cut;
     const AttentionOptions options{.masks = {&lengths}, .method = &lsh};
-    const AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
+    AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
     const rapt::Gradients got = gradients_of(rows, rows, value, options, result, d_output, false);
     EXPECT_TRUE(all_finite(result.output.values<float>()));
     EXPECT_TRUE(all_finite(got.d_query.values<float>()));
@@ -209,7 +210,7 @@ TEST(LshEdges, AMaskedNanDoesNotShowAndAnUnmaskedOneDoes) {
   lsh.chunk = 8;
   const rapt::Causal causal;
   const AttentionOptions options{.masks = {&causal}, .method = &lsh};
-  const AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
+  AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
   EXPECT_TRUE(all_finite(result.output.values<float>().first(kNanRow * kDims)));
   EXPECT_TRUE(std::isnan(result.output.values<float>()[kNanRow * kDims]));
   const rapt::Gradients got = gradients_of(rows, rows, value, options, result, d_output, false);
@@ -247,10 +248,10 @@ TEST(LshEdges, ShortRowsDoNotSpoilOthers) {
   Lsh lsh(2);
   lsh.chunk = 8;
   const AttentionOptions options{.method = &lsh};
-  const AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
+  AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
   EXPECT_TRUE(all_finite(result.output.values<float>()));
-  EXPECT_TRUE(all_finite(
-      gradients_of(rows, rows, value, options, result, value, false).d_query.values<float>()));
+  const rapt::Gradients gradients = gradients_of(rows, rows, value, options, result, value, false);
+  EXPECT_TRUE(all_finite(gradients.d_query.values<float>()));
 }
 
 TEST(LshEdges, AQueryThatIsNotFiniteShowsWithoutAnotherKey) {
@@ -262,7 +263,7 @@ TEST(LshEdges, AQueryThatIsNotFiniteShowsWithoutAnotherKey) {
   const AttentionOptions options{.masks = {&causal}, .method = &lsh};
   for (const float number : {kNan, INFINITY}) {
     rows.values<float>()[0] = number;
-    const AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
+    AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
     EXPECT_TRUE(std::isnan(result.statistic.values<float>()[0]));
     const rapt::Gradients got = gradients_of(rows, rows, value, options, result, value, false);
     for (int64_t d = 0; d < 4; ++d) {
@@ -284,7 +285,7 @@ TEST(LshEdges, AQueryWhoseScoresOverflowHasTheResultOfTheExactCall) {
   Lsh lsh(2);
   const AttentionResult exact = scaled_dot_product_attention(query, key, first, {.scale = 1e20}),
                         got = scaled_dot_product_attention(
-                            rows, rows, value, {.masks = {&causal}, .scale = 1e20, .method = &lsh});
+                            rows, rows, value, {.scale = 1e20, .masks = {&causal}, .method = &lsh});
   const float expected = exact.output.values<float>()[0], output = got.output.values<float>()[1];
   EXPECT_TRUE(output == expected || (std::isnan(output) && std::isnan(expected)))
       << output << " " << expected;

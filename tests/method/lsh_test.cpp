@@ -234,7 +234,7 @@ AttentionResult exact_of_divided_keys(const LshHead& h, DType dtype) {
     }
   }
   const rapt::Causal earlier(rapt::Anchor::top_left, -1);
-  return scaled_dot_product_attention(query, key, value, {.masks = {&earlier}, .scale = h.scale});
+  return scaled_dot_product_attention(query, key, value, {.scale = h.scale, .masks = {&earlier}});
 }
 
 TEST(Lsh, OneChunkIsExactAttentionWithoutTheTokenItself) {
