@@ -91,8 +91,8 @@ void expect_gradients_of_one_bucket(int64_t positive) {
   };
   const auto exact_gradients = [](const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& d) {
-    AttentionResult result = scaled_dot_product_attention(q, k, v);
-    return gradients_of(q, k, v, {}, result, d, true);
+    AttentionResult of_exact = scaled_dot_product_attention(q, k, v);
+    return gradients_of(q, k, v, {}, of_exact, d, true);
   };
   const Tensor q = first(query), d = first(d_output);
   const rapt::Gradients exact = exact_gradients(q, key, value, d),
