@@ -31,7 +31,7 @@ using rapt::LshKeys;
 using rapt::Tensor;
 using rapt::TensorView;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNanF32 = std::numeric_limits<float>::quiet_NaN();
 
 bool all_finite(std::span<const float> numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
@@ -180,8 +180,8 @@ TEST(LshEdges, PaddingThatIsNotFiniteDoesNotShow) {
          value = check::random_normal(random, DType::f32, {1, kRows, kDims}),
          d_output = check::random_normal(random, DType::f32, {1, kRows, kDims});
   for (int64_t i = kLength * kDims; i < kRows * kDims; ++i) {
-    rows.values<float>()[i] = i % 2 ? kNan : INFINITY;
-    value.values<float>()[i] = kNan;
+    rows.values<float>()[i] = i % 2 ? kNanF32 : INFINITY;
+    value.values<float>()[i] = kNanF32;
   }
   const int64_t length = kLength;
   rapt::Lengths lengths;
@@ -204,8 +204,8 @@ TEST(LshEdges, AMaskedNanDoesNotShowAndAnUnmaskedOneDoes) {
   Tensor rows = check::random_normal(random, DType::f32, {kRows, kDims}),
          value = check::random_normal(random, DType::f32, {kRows, kDims}),
          d_output = check::random_normal(random, DType::f32, {kRows, kDims});
-  rows.values<float>()[kNanRow * kDims] = kNan;
-  value.values<float>()[kNanRow * kDims] = kNan;
+  rows.values<float>()[kNanRow * kDims] = kNanF32;
+  value.values<float>()[kNanRow * kDims] = kNanF32;
   Lsh lsh;
   lsh.chunk = 8;
   const rapt::Causal causal;
@@ -261,7 +261,7 @@ TEST(LshEdges, AQueryThatIsNotFiniteShowsWithoutAnotherKey) {
   const rapt::Causal causal;
   Lsh lsh(2);
   const AttentionOptions options{.masks = {&causal}, .method = &lsh};
-  for (const float number : {kNan, INFINITY}) {
+  for (const float number : {kNanF32, INFINITY}) {
     rows.values<float>()[0] = number;
     AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
     EXPECT_TRUE(std::isnan(result.statistic.values<float>()[0]));
