@@ -239,17 +239,14 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
                                       [&](const MaskSpec& mask) { return mask.allowed(*place); });
 }
 
-// Without tile registers, or on another route, Precision::fast is the same as automatic.
-bool Case::is_of_two_parts() const {
-  if (descriptor.precision != rapt::Precision::fast) return false;
+std::string Case::kernel() const {
   const Inputs in = laid_out();
   rapt::AttentionOptions options = wanted_options();
   if (options.method != nullptr) {  // it may call the exact engine, with one kernel class
     options.method = nullptr;
     options.invariant = true;
   }
-  const rapt::Plan plan = rapt::plan(in.query, in.key, in.value, options);
-  return std::string_view(plan.kernel) == "tile registers, three products";
+  return rapt::plan(in.query, in.key, in.value, options).kernel;
 }
 
 int64_t Case::first_key(int64_t query_position) const {
@@ -293,7 +290,14 @@ Problem Case::for_reference() const {
   // f16 is computed in f32, and so is bf16 without its dot products (attention.h, relative.h).
   p.rounds_weights = descriptor.dtype == DType::bf16 &&
                      descriptor.precision != rapt::Precision::fma && !descriptor.relative.any();
-  if (is_of_two_parts()) p.left_out = left_out_of_two_parts(descriptor.dtype);
+  if (descriptor.precision == rapt::Precision::fast || !descriptor.elements.empty()) {
+    const std::string products = kernel();
+    p.in_parts = products.starts_with("tile registers");
+    // Without tile registers, or on another route, Precision::fast is the same as automatic.
+    if (descriptor.precision == rapt::Precision::fast &&
+        products == "tile registers, three products")
+      p.left_out = left_out_of_two_parts(descriptor.dtype);
+  }
   if (descriptor.packed > 0 || cache) place_rows(p);
   if (!masks.empty() || descriptor.packed > 0 || cache)
     p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {

@@ -68,7 +68,7 @@ class Case {
   void draw_cache(Random& random);
   void draw_relative(Random& random);
   void change_rows();
-  bool is_of_two_parts() const;
+  std::string kernel() const;  // of the exact call
 };
 
 }  // namespace check

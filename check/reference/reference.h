@@ -69,6 +69,7 @@ struct Problem {
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
   LeftOut left_out = {};  // of kernels; the loops here leave out nothing
+  bool in_parts = false;  // kernels multiply numbers as sums of bf16; the loops here do not
   // Scores do not depend on query, key and scale, whose gradients are then 0.
   bool constant_scores = false;
 };

@@ -96,7 +96,7 @@ TEST(Allocation, NothingWithSharedKeysOfLsh) {
     Reversed reversed;
     Context context;
     context.executor = &reversed;
-    const AttentionResult result = scaled_dot_product_attention(rows, rows, rows, options);
+    AttentionResult result = scaled_dot_product_attention(rows, rows, rows, options);
     rapt::AttentionState state;
     state.output = result.output, state.statistic = result.statistic;
     std::vector<std::byte> workspace(

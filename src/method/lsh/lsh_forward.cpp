@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include "attention/plan/route.h"
+
 namespace rapt {
 namespace {
 
@@ -94,10 +96,15 @@ void LshForward<E>::place_engine(ScratchPlanner<Per::worker>& worker) {
   if (hashed_.shared()) {
     for (const int64_t heads : {int64_t{1}, most.heads}) consider(heads, most.queries, most.keys);
   } else {
-    consider(1, std::min<int64_t>(1, most.queries), most.keys);
+    // Few queries have a route of their own from some number of keys on, with less scratch.
+    const auto consider_queries = [&](int64_t queries) {
+      for (const int64_t keys : {std::min(kLeastKeysOfFew - 1, most.keys), most.keys})
+        consider(1, queries, keys);
+    };
+    consider_queries(std::min<int64_t>(1, most.queries));
     for (int64_t queries = kQueryStep; queries < most.queries; queries += kQueryStep)
-      consider(1, queries, most.keys);
-    consider(1, most.queries, most.keys);
+      consider_queries(queries);
+    consider_queries(most.queries);
   }
   worker.place(engine_, {static_cast<int64_t>(bytes)});
 }
