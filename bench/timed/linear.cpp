@@ -5,7 +5,8 @@
 //
 // One head, head_dim = value_dim = 64. Flops that count, per token, for m features: favor 8 m d,
 // gradients 22 m d; linear, which has no projection, 4 m d and 10 m d. The triangles of causal
-// chunks add 64 (m + d), gradients 64 (4 m + 3 d). Exponentials do not count. How it is measured: timed/timed_case.h.
+// chunks add 64 (m + d), gradients 64 (4 m + 3 d). Exponentials do not count. How it is measured:
+// timed/timed_case.h.
 #include <memory>
 #include <random>
 
