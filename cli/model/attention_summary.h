@@ -30,7 +30,7 @@ class AttentionSummary {
   AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
                    std::vector<int64_t> shown, int64_t tokens, FoundPair pair, bool keeps_maps);
 
-  // What a call must return, and where it goes.
+  // The captures that an encoder call needs, with the memory that they are written to.
   model::EncoderCaptures captures();
 
   int64_t shown() const { return std::ssize(shown_); }

@@ -94,7 +94,7 @@ TEST(GlobalTokens, PositionsOfBatches) {
   }
 }
 
-// What window and tokens both allow counts once.
+// A pair that both the window and the global tokens allow counts once.
 TEST(GlobalTokens, Longformer) {
   const rapt::Window window(2, 2);
   const rapt::Global global(1);

@@ -90,7 +90,7 @@ TEST(PredicateMask, EmptySizes) {
   }
 }
 
-// Of several pairs that throw, the first row of queries is reported, by any number of threads.
+// If several pairs throw, the error names the first row of queries, for any number of threads.
 TEST(PredicateMask, AFunctionThatThrows) {
   for (const int threads : {1, 0}) {
     Context context;

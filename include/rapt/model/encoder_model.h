@@ -27,7 +27,7 @@ namespace rapt::model {
 enum class EncoderFamily : uint8_t { bert, roberta, distilbert };
 inline constexpr const char* kEncoderFamilyNames[] = {"bert", "roberta", "distilbert"};
 
-// What config.json says.
+// The sizes and options of an encoder, as config.json has them.
 struct EncoderSpec {
   EncoderFamily family = EncoderFamily::bert;  // decides the names of tensors
   int64_t vocabulary = 0;                      // rows of the table of tokens

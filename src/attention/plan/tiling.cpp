@@ -101,7 +101,7 @@ int64_t query_group_of(const MaskList& masks) {
 }
 
 int vectors_of_group(const Tiling& t, int64_t query_group) {
-  // Of larger groups, less than one tile in eight straddles two.
+  // Groups of more than eight tiles need no alignment: less than one tile in eight straddles two.
   if (query_group == 1 || query_group > 8 * t.max_vectors * t.lanes) return 0;
   const auto fits = [&](int vectors) { return query_group % (int64_t{vectors} * t.lanes) == 0; };
   if (fits(t.long_vectors)) return t.long_vectors;

@@ -30,7 +30,7 @@ inline constexpr int64_t kChunk = 64;          // tokens; a bit each in a word
 inline constexpr int64_t kFeatureBlock = 128;  // features that a product sums at once: they and the
                                                // columns of a state that it reads fit an L1
 
-// What a method says about its sums.
+// The parameters of a method (favor, linear) that its sums depend on.
 struct LinearModel {
   int map = 0;         // index in FeatureMaps
   int64_t inputs = 0;  // of the map: rows of the projection, or head_dim

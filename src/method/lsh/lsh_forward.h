@@ -50,7 +50,8 @@ class LshForward {
   const Workers threads_;
   int64_t lane_count_ = 1;
   int workers_ = 1;
-  // Of a query: sum_r e^(lse_r - top) output_r, the largest lse, and sum_r e^(lse_r - top).
+  // Per query, over rounds r: sum_ = sum e^(lse_r - top) output_r, top_ = the largest lse_r,
+  // total_ = sum e^(lse_r - top).
   ComponentPlace<E> sum_, top_, total_;
   ComponentPlace<uint8_t> attended_;  // whether a query attended to a key
   Place<E> output_, lse_;

@@ -8,7 +8,7 @@
 namespace rapt::text {
 namespace {
 
-// What is normalised at once ends with a blank at or after so many bytes.
+// Texts are normalised in chunks. A chunk ends at the first blank behind so many bytes.
 constexpr size_t kChunk = size_t{1} << 16;
 
 // decoders/wordpiece.rs, cleanup.
