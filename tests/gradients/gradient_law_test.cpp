@@ -21,7 +21,7 @@ struct Effort {
   int per_cell = 1, of_cells = 1;
 };
 Effort effort() {
-  constexpr int kStandard = 8;
+  constexpr int kStandard = 4;
   if (const char* chosen = std::getenv("RAPT_GRADIENT_LAW_COUNT")) return {std::atoi(chosen), 1};
   const int percent = problem_count(100);
   if (percent * kStandard >= 100) return {kStandard * percent / 100, 1};
