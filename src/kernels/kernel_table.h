@@ -417,10 +417,10 @@ struct MatrixKernels {
   // sums [rows] += the sums of packed rows over their terms.
   void (*add_left_sums)(const E* packed, int64_t terms, int64_t rows, E* sums) noexcept;
   // out [rows, columns] = x [rows, dims] weight [columns, dims]^T for few rows, in sums of `block`
-  // terms. Dense rows. By the DType of the weight.
+  // terms. Dense rows. `in_memory`: the weight is in no cache. By the DType of the weight.
   void (*few_rows[kStorageTypes])(const E* x, int64_t x_stride, int64_t rows, const void* weight,
                                   int64_t row_stride, int64_t columns, int64_t dims, int64_t block,
-                                  E* out, int64_t out_stride) noexcept;
+                                  bool in_memory, E* out, int64_t out_stride) noexcept;
   // Stores sums [rows, columns]. By the DType of the output.
   void (*store[kStorageTypes])(const E* sums, int64_t sums_stride, int64_t rows, int64_t columns,
                                const ProductStore<E>& to) noexcept;

@@ -7,6 +7,10 @@
 namespace rapt {
 namespace {
 
+// Weights of few rows that are larger are read from memory: the others of such a model have taken
+// the caches since.
+constexpr int64_t kWeightInCaches = 4 << 20;
+
 template <class E>
 class PieceOfProduct {
  public:
@@ -325,9 +329,10 @@ class PieceOfProduct {
     const Left left = all_of_left();
     E* const sums = scratch(cut_.sums);
     const Matrix& weight = call_.right;
+    const bool in_memory = weight.rows * weight.columns * size_of(weight.dtype) > kWeightInCaches;
     table_.matrices.few_rows[static_cast<int>(weight.dtype)](
         left.data, left.stride, rows_, weight.at(first_column_, 0), weight.row_stride, columns_,
-        call_.sum, kSumBlock, sums, cut_.group);
+        call_.sum, kSumBlock, in_memory, sums, cut_.group);
     load_bias();
     store({0, rows_}, sums, cut_.group, 0, columns_);
   }

@@ -108,6 +108,25 @@ TEST(ProductBits, ARowAlone) {
   }
 }
 
+// Few rows read a weight of more than 4 MiB in streams, and 9 rows pack it.
+TEST(ProductBits, ARowAloneByALargeWeight) {
+  Random random(base_seed() + 3);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(rapt::name_of(dtype));
+    const int64_t terms = 1040, columns = (4 << 20) / (terms * rapt::size_of(dtype)) + 29;
+    const Tensor x = random_normal(random, dtype, {9, terms}),
+                 weight = random_normal(random, dtype, {columns, terms});
+    const rapt::ProductOptions options{.precision = rapt::Precision::fma};
+    const Tensor all = product_of(Product::forward, x, weight, options);
+    for (const int64_t rows : {1, 2, 3, 7, 8}) {
+      const TensorView some = x.view().slice(0, 9 - rows, 9);
+      EXPECT_TRUE(same_bits(product_of(Product::forward, some, weight, options),
+                            Tensor::copy_of(all.view().slice(0, 9 - rows, 9))))
+          << rows;
+    }
+  }
+}
+
 TEST(ProductBits, StridesChangeNone) {
   Random random(base_seed() + 2);
   for (int n = 0; n < problem_count(60) && !HasFailure(); ++n) {

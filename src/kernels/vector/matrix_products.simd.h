@@ -7,8 +7,8 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-// How far ahead rows of the weight are prefetched, in elements of 4 bytes: some lines of each of
-// kLanes streams, which is more than hardware prefetchers follow.
+// How far ahead rows of the weight are prefetched, in elements: some lines. Behind the end of a row
+// that is the next one, where rows lie side by side.
 constexpr int64_t kWeightsAhead = 64;
 
 // Sums of `Rows` rows of x with kLanes rows of the weight, which lie in the lanes: blocks of
@@ -40,27 +40,29 @@ RAPT_INLINE void weight_lanes(const typename V::Element* x, int64_t x_stride,
   UNROLL_FOR (int r = 0; r < Rows; ++r) store_first(out + r * out_stride, total[r], columns);
 }
 
-// The same for two groups of rows of the weight at once, whose chains hide each other's latency.
-// All blocks are whole: `columns` is 2 kLanes and `dims` a multiple of kLanes.
-template <class V, class S, int Rows>
-RAPT_INLINE void two_weight_lanes(const typename V::Element* x, int64_t x_stride,
-                                  const typename S::Stored* weight, int64_t row_stride,
-                                  int64_t dims, int64_t block, typename V::Element* out,
-                                  int64_t out_stride) {
-  V total[Rows][2];
-  UNROLL_FOR (int r = 0; r < Rows; ++r) total[r][0] = total[r][1] = V::splat(0);
+// total [Rows][Groups kLanes] = the same for Groups kLanes rows of the weight, `lane_stride` apart.
+// All blocks are whole: `dims` is a multiple of kLanes.
+template <class V, class S, int Rows, int Groups>
+RAPT_INLINE void whole_weight_lanes(const typename V::Element* x, int64_t x_stride,
+                                    const typename S::Stored* weight, int64_t lane_stride,
+                                    int64_t dims, int64_t block, V (&total)[Rows][Groups]) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(typename S::Stored));
+  UNROLL_FOR (int r = 0; r < Rows; ++r)
+    UNROLL_FOR (int g = 0; g < Groups; ++g) total[r][g] = V::splat(0);
   for (int64_t begin = 0; begin < dims; begin += block) {
     const int64_t end = smaller(begin + block, dims);
-    V acc[Rows][2];
-    UNROLL_FOR (int r = 0; r < Rows; ++r) acc[r][0] = acc[r][1] = V::splat(0);
+    V acc[Rows][Groups];
+    UNROLL_FOR (int r = 0; r < Rows; ++r)
+      UNROLL_FOR (int g = 0; g < Groups; ++g) acc[r][g] = V::splat(0);
     for (int64_t d = begin; d < end; d += V::kLanes) {
-      UNROLL_FOR (int g = 0; g < 2; ++g) {
-        const auto* rows = weight + g * V::kLanes * row_stride + d;
+      const bool begins_line = d % kLine == 0;
+      UNROLL_FOR (int g = 0; g < Groups; ++g) {
+        const auto* rows = weight + g * V::kLanes * lane_stride + d;
         V w[V::kLanes];
-        UNROLL_FOR (int i = 0; i < V::kLanes; ++i) {
-          w[i] = S::load(rows + i * row_stride);
-          prefetch(rows + i * row_stride + kWeightsAhead);
-        }
+        UNROLL_FOR (int i = 0; i < V::kLanes; ++i) w[i] = S::load(rows + i * lane_stride);
+        if (begins_line)
+          UNROLL_FOR (int i = 0; i < V::kLanes; ++i)
+            prefetch(rows + i * lane_stride + kWeightsAhead);
         transpose(w);
         UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
           UNROLL_FOR (int r = 0; r < Rows; ++r)
@@ -68,43 +70,86 @@ RAPT_INLINE void two_weight_lanes(const typename V::Element* x, int64_t x_stride
       }
     }
     UNROLL_FOR (int r = 0; r < Rows; ++r)
-      UNROLL_FOR (int g = 0; g < 2; ++g) total[r][g] = add(total[r][g], acc[r][g]);
+      UNROLL_FOR (int g = 0; g < Groups; ++g) total[r][g] = add(total[r][g], acc[r][g]);
   }
-  UNROLL_FOR (int r = 0; r < Rows; ++r)
-    UNROLL_FOR (int g = 0; g < 2; ++g) store(out + r * out_stride + g * V::kLanes, total[r][g]);
+}
+
+// A weight in a cache: two groups of rows at once, whose chains hide each other's latency. Returns
+// the columns that are computed.
+template <class V, class S, int Rows, class E = typename V::Element>
+RAPT_INLINE int64_t cached_weight(const E* x, int64_t x_stride, const typename S::Stored* weight,
+                                  int64_t row_stride, int64_t columns, int64_t dims, int64_t block,
+                                  E* out, int64_t out_stride) {
+  int64_t c = 0;
+  for (; c + 2 * V::kLanes <= columns; c += 2 * V::kLanes) {
+    V total[Rows][2];
+    whole_weight_lanes<V, S, Rows, 2>(x, x_stride, weight + c * row_stride, row_stride, dims, block,
+                                      total);
+    UNROLL_FOR (int r = 0; r < Rows; ++r)
+      UNROLL_FOR (int g = 0; g < 2; ++g)
+        store(out + r * out_stride + c + g * V::kLanes, total[r][g]);
+  }
+  return c;
+}
+
+// A weight in memory: kLanes streams, each of rows that follow one another. More streams, or new
+// ones every few KiB, are read more slowly (docs/decisions/products_without_blas.md).
+// Returns the columns that are computed.
+template <class V, class S, int Rows, class E = typename V::Element>
+RAPT_INLINE int64_t streamed_weight(const E* x, int64_t x_stride, const typename S::Stored* weight,
+                                    int64_t row_stride, int64_t columns, int64_t dims,
+                                    int64_t block, E* out, int64_t out_stride) {
+  const int64_t stream = columns / V::kLanes;
+  for (int64_t c = 0; c < stream; ++c) {
+    V total[Rows][1];
+    whole_weight_lanes<V, S, Rows, 1>(x, x_stride, weight + c * row_stride, stream * row_stride,
+                                      dims, block, total);
+    for (int64_t r = 0; r < Rows; ++r) {
+      E lanes[V::kLanes];
+      store(lanes, total[r][0]);
+      for (int64_t i = 0; i < V::kLanes; ++i) out[r * out_stride + c + i * stream] = lanes[i];
+    }
+  }
+  return stream * V::kLanes;
 }
 
 template <class V, class S, int Rows, class E = typename V::Element>
 RAPT_NOINLINE void few_rows_of(const E* x, int64_t x_stride, const typename S::Stored* weight,
                                int64_t row_stride, int64_t columns, int64_t dims, int64_t block,
-                               E* out, int64_t out_stride) {
+                               bool in_memory, E* out, int64_t out_stride) {
   int64_t c = 0;
-  if (dims % V::kLanes == 0 && dims > 0)
-    for (; c + 2 * V::kLanes <= columns; c += 2 * V::kLanes)
-      two_weight_lanes<V, S, Rows>(x, x_stride, weight + c * row_stride, row_stride, dims, block,
-                                   out + c, out_stride);
+  if (dims % V::kLanes == 0 && dims > 0) {
+    if (in_memory)
+      c = streamed_weight<V, S, Rows>(x, x_stride, weight, row_stride, columns, dims, block, out,
+                                      out_stride);
+    else
+      c = cached_weight<V, S, Rows>(x, x_stride, weight, row_stride, columns, dims, block, out,
+                                    out_stride);
+  }
   for (; c < columns; c += V::kLanes)
     weight_lanes<V, S, Rows>(x, x_stride, weight + c * row_stride, row_stride,
                              smaller(columns - c, V::kLanes), dims, block, out + c, out_stride);
 }
 
-// out [rows, columns] = x weight^T, the weight's rows `row_stride` apart and dense.
+// out [rows, columns] = x weight^T, the weight's rows `row_stride` apart and dense. `in_memory`:
+// the weight is in no cache.
 template <class V, class S, class E = typename V::Element>
 void few_rows(const E* x, int64_t x_stride, int64_t rows, const void* from, int64_t row_stride,
-              int64_t columns, int64_t dims, int64_t block, E* out, int64_t out_stride) noexcept {
+              int64_t columns, int64_t dims, int64_t block, bool in_memory, E* out,
+              int64_t out_stride) noexcept {
   const auto* weight = static_cast<const typename S::Stored*>(from);
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4)
     few_rows_of<V, S, 4>(x + r * x_stride, x_stride, weight, row_stride, columns, dims, block,
-                         out + r * out_stride, out_stride);
+                         in_memory, out + r * out_stride, out_stride);
   if (r + 2 <= rows) {
     few_rows_of<V, S, 2>(x + r * x_stride, x_stride, weight, row_stride, columns, dims, block,
-                         out + r * out_stride, out_stride);
+                         in_memory, out + r * out_stride, out_stride);
     r += 2;
   }
   if (r < rows)
     few_rows_of<V, S, 1>(x + r * x_stride, x_stride, weight, row_stride, columns, dims, block,
-                         out + r * out_stride, out_stride);
+                         in_memory, out + r * out_stride, out_stride);
 }
 
 // A vector of an output row at any distance between its elements.
