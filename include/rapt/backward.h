@@ -28,8 +28,8 @@
 // each, as the weights of the forward pass are. The bits of all gradients are the same for any
 // number of threads and any executor, in one pass or two, and whichever other gradients are
 // requested. They are also the same alone or in a batch, except for sums over the heads of a batch
-// and for dropout. The order of every sum follows from lengths and head sizes alone, and there are
-// no atomic additions.
+// and for dropout, and the same for all heads at once or for a range of them. The order of every
+// sum follows from lengths and head sizes alone, and there are no atomic additions.
 //
 // delta is as exact as the output. For 16-bit inputs an f32 output (options.output_dtype) makes
 // d_query, d_key and d_scale more exact; its dO is not rounded to bf16, and all products use FMA.
@@ -56,6 +56,12 @@ enum class BackwardPasses : uint8_t {
         // number per query
 };
 
+// Heads that follow one another along the last leading dimension.
+struct HeadRange {
+  int64_t first = 0;  // its index along that dimension
+  int64_t count = 0;  // 0, with first 0: all heads
+};
+
 // Which gradients are requested, and how they are computed.
 struct BackwardRequest {
   bool query = true, key = true, value = true;
@@ -67,6 +73,10 @@ struct BackwardRequest {
   BackwardPasses passes = BackwardPasses::one;
   bool normalizer_parameters = false;  // those of options.normalizer: the logits of sinks
   bool relative = false;               // of all tensors of options.relative; only in one pass
+  // The heads that are computed: a few at a time need less memory. d_output, d_query, d_key and
+  // d_value have the matrices of these heads alone; all other tensors are those of the whole call.
+  // Gradients of scale and parameters are sums over these heads.
+  HeadRange heads = {};
 };
 
 // The forward state and the gradients of its results; all are only read. `state.output` and
@@ -132,7 +142,9 @@ struct Gradients {
 //                        d_query or d_key of rows that heads share if rotary embedding rotates
 //                        these rows by different positions; in two passes for request.relative and,
 //                        beside query_rows, request.scale; for options that options.method does not
-//                        accept, and for gradients that it does not have (method/method.h)
+//                        accept, and for gradients that it does not have (method/method.h); for a
+//                        part of the heads with options.method, with gradients of a bias or of
+//                        relative positions, or if other heads share a requested gradient
 Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
                                                 const TensorView& value,
                                                 const AttentionOptions& options,

@@ -31,6 +31,19 @@ void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
   if (p.rows.key_turns()) check("d_key", kOfKey, p.rows.key);
 }
 
+// Rejects a part of the heads that shares a requested gradient with others.
+void check_heads(const Problem& p, const BackwardPlan& plan) {
+  if (plan.heads.count == 0) return;
+  const int64_t together = plan.block[p.leading_rank - 1];
+  if (plan.heads.first % together != 0 || plan.heads.count % together != 0)
+    throw Error(ErrorCode::unsupported,
+                std::to_string(plan.heads.count) + " heads from head " +
+                    std::to_string(plan.heads.first) +
+                    " on share a requested gradient with others; expected multiples of " +
+                    std::to_string(together),
+                "heads");
+}
+
 // Everything about a call that is known before its memory.
 template <class E>
 struct PreparedBackward : PreparedCall<E> {
@@ -46,6 +59,7 @@ struct PreparedBackward : PreparedCall<E> {
         plan(backward_plan(call, wanted, *this)),
         layout(backward_layout(call, wanted, plan, this->kernels)) {
     check_shared_rows(call.problem, plan);
+    check_heads(call.problem, plan);
   }
   size_t workspace_bytes() const { return layout.bytes; }
 };
@@ -101,14 +115,14 @@ void run(const CheckedCall&, const MethodBackward& prepared, const GradientInput
 
 // Checks the forward state and the gradients of its results.
 template <class E>
-GradientInputs check_inputs(const CheckedCall& call, const PreparedBackward<E>&,
+GradientInputs check_inputs(const CheckedCall& call, const PreparedBackward<E>& prepared,
                             const BackwardInputs& inputs) {
-  return check_gradient_inputs(call, inputs);
+  return check_gradient_inputs(call, inputs, prepared.wanted.heads);
 }
 GradientInputs check_inputs(const CheckedCall& call, const MethodBackward& prepared,
                             const BackwardInputs& inputs) {
   check_gradients_of_results(prepared.call, inputs);
-  return check_gradient_inputs(call, inputs);
+  return check_gradient_inputs(call, inputs, {});
 }
 
 template <class Prepared>
@@ -117,7 +131,7 @@ void backward(const CheckedCall& checked, const Prepared& prepared,
               const GradientOutputs& outputs, std::span<std::byte> workspace) {
   const GradientInputs in = check_inputs(checked, prepared, inputs);
   const GradientTargets targets =
-      check_gradient_outputs(checked, specs, inputs, outputs, workspace);
+      check_gradient_outputs(checked, specs, prepared.wanted.heads, inputs, outputs, workspace);
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
   if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
     for (const GradientSpec& spec : specs)

@@ -154,8 +154,10 @@ Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
   if (wanted.normalizer_parameters)
     fail(ErrorCode::unsupported, "normalizer_parameters",
          "tangents of the gradients of the normaliser's parameters: they stand still here");
+  if (wanted.heads.count > 0)
+    fail(ErrorCode::unsupported, "heads", "tangents of a part of the heads; expected all heads");
   TangentInputs in = check_tangents(checked, tangents, wanted);
-  in.primal = check_gradient_inputs(checked, inputs);
+  in.primal = check_gradient_inputs(checked, inputs, {});
   if (const TensorView& view = output_tangents.d_output; view.defined())
     take_rows("output_tangents.d_output", view, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
               in.d_output);
@@ -175,7 +177,7 @@ Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
   allocate_results(specs, result, outputs);
   for (const GradientSpec& spec : specs)
     if (spec.wanted) set_to_zero(result.*spec.tensor);
-  const GradientTargets targets = check_gradient_outputs(checked, specs, inputs, outputs, {});
+  const GradientTargets targets = check_gradient_outputs(checked, specs, {}, inputs, outputs, {});
   prepared.with_call(checked, wanted, in, {}, targets,
                      [&](TangentCall<E>& call) { run_backward_jvp(call, checked.context); });
   return result;

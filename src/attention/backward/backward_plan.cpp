@@ -57,6 +57,12 @@ Sharing sharing_of(const Problem& p, const TensorView& view, bool wanted) {
   return s;
 }
 
+// The heads along a leading dimension that are computed.
+HeadRange heads_along(const Problem& p, const BackwardPlan& plan, int dimension) {
+  const bool part = dimension + 1 == p.leading_rank && plan.heads.count > 0;
+  return part ? plan.heads : HeadRange{0, p.leading[dimension]};
+}
+
 // Whether the heads of a component that share a matrix follow one another.
 bool in_a_row(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
   bool inner = false;
@@ -116,12 +122,13 @@ void plan_components(const CheckedCall& call, const WantedGradients& wanted, Bac
       sharing_of(p, wanted.query_rows ? r.query_rows : query, wanted.query_rows);
   plan.sharing[kOfValueRows] =
       sharing_of(p, wanted.value_rows ? r.value_rows : query, wanted.value_rows);
+  plan.heads = wanted.heads;
   plan.components = 1;
   for (int i = 0; i < p.leading_rank; ++i) {
     plan.block[i] = 1;
     for (const Sharing& s : plan.sharing) plan.block[i] = std::lcm(plan.block[i], s.divisor[i]);
     plan.component_heads *= plan.block[i];
-    plan.components *= p.leading[i] / std::max<int64_t>(plan.block[i], 1);
+    plan.components *= heads_along(p, plan, i).count / std::max<int64_t>(plan.block[i], 1);
   }
   for (int o = 0; o < kGradientOperands; ++o)
     plan.slots[o] = in_a_row(p, plan, plan.sharing[o]) ? 1 : matrices(p, plan, plan.sharing[o]);
@@ -202,8 +209,9 @@ template BackwardPlan backward_plan(const CheckedCall&, const WantedGradients&,
 int64_t first_head(const Problem& p, const BackwardPlan& plan, int64_t component) {
   int64_t head = 0, step = 1;
   for (int i = p.leading_rank - 1; i >= 0; --i) {
-    const int64_t blocks = p.leading[i] / plan.block[i];
-    head += component % blocks * plan.block[i] * step;
+    const HeadRange heads = heads_along(p, plan, i);
+    const int64_t blocks = heads.count / plan.block[i];
+    head += (heads.first + component % blocks * plan.block[i]) * step;
     component /= blocks;
     step *= p.leading[i];
   }

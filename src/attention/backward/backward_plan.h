@@ -53,7 +53,8 @@ struct ComponentHead {
 };
 
 struct BackwardPlan {
-  Tiling tiling;  // of the products; unit_queries and block_keys are those of the backward pass
+  Tiling tiling;    // of the products; unit_queries and block_keys are those of the backward pass
+  HeadRange heads;  // a part of the last leading dimension; count 0: all
   int64_t block[kMaxRank];  // [leading rank] heads of a component along each dimension
   int64_t components = 0;
   int64_t component_heads = 1;

@@ -30,6 +30,38 @@ void check_apart_from_gradient_inputs(const OutputMemory& memory, const Backward
   apart("d_weights", inputs.d_weights);
 }
 
+// The heads of a request, count 0 for all. Throws Error(argument, unsupported).
+HeadRange part_of_heads(const Problem& p, const BackwardRequest& request, const Method* method) {
+  const HeadRange& heads = request.heads;
+  if (heads.first == 0 && heads.count == 0) return {};
+  const int64_t all = p.leading_rank > 0 ? p.leading[p.leading_rank - 1] : 1;
+  if (heads.first < 0 || heads.count <= 0 || heads.count > all || heads.first > all - heads.count)
+    fail(ErrorCode::argument, "heads",
+         std::to_string(heads.count) + " heads from head " + std::to_string(heads.first) +
+             " on; expected 1 or more of the " + std::to_string(all) +
+             " of the last leading dimension");
+  if (heads.count == all) return {};
+  const char* const whole = method             ? "a method"
+                            : request.bias     ? "the gradient of a bias"
+                            : request.relative ? "gradients of relative positions"
+                                               : nullptr;
+  if (whole)
+    fail(ErrorCode::unsupported, "heads",
+         std::string("a part of the heads beside ") + whole + "; expected all heads");
+  return heads;
+}
+
+// The matrices of an operand are those of a part of the heads. Moves its begin to where the matrix
+// of head 0 would lie, which is not read.
+void begin_at_head_0(const HeadRange& heads, const Problem& p, int64_t matrices, Operand& operand) {
+  if (!operand.data || heads.count == 0) return;
+  operand.heads_per_group = heads.count / matrices;
+  const int64_t elements =
+      heads.first / operand.heads_per_group * operand.lead_strides[p.leading_rank - 1];
+  operand.data = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(operand.data) -
+                                         elements * size_of(operand.dtype));
+}
+
 }  // namespace
 
 RowShape::RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank(p.leading_rank) {
@@ -131,6 +163,7 @@ WantedGradients wanted_gradients(const CheckedCall& call, const BackwardRequest&
   if (w.query_rows_sums && w.two_passes)
     fail(ErrorCode::unsupported, "scale",
          "the gradient of the scale with relative.query_rows in two passes; expected one pass");
+  w.heads = part_of_heads(p, request, options.method);
   w.normalizer_parameters = request.normalizer_parameters;
   if (w.normalizer_parameters) {
     w.normalizer_parameter_count = count_parameters_of(options.normalizer);
@@ -166,6 +199,11 @@ void describe_gradients(const CheckedCall& call, const WantedGradients& w,
   put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, call.key.dims());
   put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype,
       call.value.dims());
+  for (GradientSpec& spec : std::span(specs, w.heads.count > 0 ? 3 : 0))
+    if (spec.rank > 2) {
+      int64_t& matrices = spec.shape[spec.rank - 3];
+      matrices = matrices * w.heads.count / p.leading[p.leading_rank - 1];
+    }
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
       call.options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
@@ -204,14 +242,17 @@ void check_state(const Problem& p, const AttentionState& state, GradientInputs& 
             in.statistic);
 }
 
-GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& given) {
+GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& given,
+                                     const HeadRange& heads) {
   const Problem& p = call.problem;
   const AttentionOptions& options = call.options;
   GradientInputs in;
   check_state(p, given.state, in);
   require("d_output", given.d_output, "the gradient of the output");
-  take_rows("d_output", given.d_output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
-            in.d_output);
+  RowShape d_output(p, {p.q_len, p.value_dim});
+  if (heads.count > 0) d_output.lengths[p.leading_rank - 1] = heads.count;
+  take_rows("d_output", given.d_output, d_output, p.output_dtype, true, in.d_output);
+  begin_at_head_0(heads, p, heads.count, in.d_output);
   if (given.d_statistic.defined()) require_statistic("d_statistic", options.normalizer);
   if (given.d_statistic.defined())
     take_rows("d_statistic", given.d_statistic, {p, {p.q_len}}, p.result_dtype, false,
@@ -238,7 +279,8 @@ GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInpu
 
 GradientTargets check_gradient_outputs(const CheckedCall& call,
                                        const GradientSpec (&specs)[kGradients],
-                                       const BackwardInputs& inputs, const GradientOutputs& given,
+                                       const HeadRange& heads, const BackwardInputs& inputs,
+                                       const GradientOutputs& given,
                                        std::span<const std::byte> workspace) {
   const Problem& p = call.problem;
   OutputMemory memory;
@@ -257,6 +299,7 @@ GradientTargets check_gradient_outputs(const CheckedCall& call,
     const TensorView& view = given.*spec.view;
     if (!spec.wanted || view.empty()) return;
     take_operand(view, p, operand);
+    if (view.rank > 2) begin_at_head_0(heads, p, view.shape[view.rank - 3], operand);
   };
   take(specs[0], targets.query);
   take(specs[1], targets.key);

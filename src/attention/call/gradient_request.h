@@ -24,6 +24,7 @@ struct WantedGradients {
   bool key_rows = false, query_rows = false, value_rows = false;
   bool content_bias = false, position_bias = false;
   bool query_rows_sums = false;  // d_scale is computed from the sums of query_rows
+  HeadRange heads;               // a part of the heads; count 0: all
 
   // Whether gradients of the scores are needed.
   bool d_scores() const noexcept {
@@ -107,10 +108,12 @@ void require_statistic(const char* name, const NormalizerRef& normalizer);
 void check_state(const Problem& problem, const AttentionState& state, GradientInputs& inputs);
 
 // Throws Error(argument, shape, dtype, overlap, overflow).
-GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& inputs);
+GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& inputs,
+                                     const HeadRange& heads);
 GradientTargets check_gradient_outputs(const CheckedCall& call,
                                        const GradientSpec (&specs)[kGradients],
-                                       const BackwardInputs& inputs, const GradientOutputs& outputs,
+                                       const HeadRange& heads, const BackwardInputs& inputs,
+                                       const GradientOutputs& outputs,
                                        std::span<const std::byte> workspace);
 
 }  // namespace rapt
