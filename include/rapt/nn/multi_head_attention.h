@@ -194,8 +194,11 @@ struct MultiHeadGradients {
 
 // d_x, and the gradients of key_value and value, or what they hold + that if `add`. In self-
 // attention d_x has all three parts. Scratch: rows x (2 inner + 2 kv) numbers and attention's
-// workspace; with Memory::low in the context attention takes two passes (backward.h). Errors of the
-// options are found before a gradient of a parameter changes; d_x is unspecified then.
+// workspace; with Memory::low in the context attention takes two passes (backward.h). For k_len of
+// 4 embed_dim and more the heads are computed in groups where the gradients of all projections
+// would exceed 64 MiB: a group has gradients of 32 MiB, or one key head. Not so beside qk_norm, a
+// method, gradients of a bias or of relative positions, and in 16 bits. Errors of the options are
+// found before a gradient of a parameter changes; d_x is unspecified then.
 void backward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
               const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
               bool add = false, const MultiHeadCall& call = {},

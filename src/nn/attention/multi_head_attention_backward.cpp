@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "nn/attention/head_groups.h"
 #include "nn/attention/head_norms.h"
 #include "nn/attention/learned_tensors.h"
 #include "nn/attention/multi_head_parts.h"
@@ -30,7 +31,8 @@ class MultiHeadBackward {
  public:
   MultiHeadBackward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
                     const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
-                    bool add, const MultiHeadCall& call, const MultiHeadGradients& gradients)
+                    bool add, const MultiHeadCall& call, const MultiHeadGradients& gradients,
+                    int64_t key_heads)
       : layer_(layer),
         d_y_(d_y),
         state_(state),
@@ -50,29 +52,32 @@ class MultiHeadBackward {
     request_.query = needs(parts_[0]);
     request_.key = needs(parts_[1]);
     request_.value = needs(parts_[2]);
-    if (!state.key_value.defined() && layer.in_proj_weight.defined()) {
-      parts_[0].part = {0, layer.inner() + 2 * layer.kv()};
-      part_count_ = 1;
-    }
     request_.dtype = gradient_type(layer);
     request_learned_gradients(layer.learned, *options_, gradients.bias,
                               computed_type(layer.dtype()), run.scratch, request_, outputs_);
     if (run.context.memory == Memory::low && !request_.relative)
       request_.passes = BackwardPasses::two;
+    group_ = can_group() ? std::min(key_heads, layer.num_kv_heads) : layer.num_kv_heads;
+    if (!grouped() && !state.key_value.defined() && layer.in_proj_weight.defined()) {
+      parts_[0].part = {0, layer.inner() + 2 * layer.kv()};
+      part_count_ = 1;
+    }
   }
 
   void operator()() {
-    attention_gradients();
-    // Gradients of parameters are added from here on: attention has accepted the options.
-    if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
-    norm_gradients();
-    backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
-    for (const ProjectedPart& part : parts())
-      if (part.gradient.defined()) weight_gradients(part);
-    for (int i = 0; i < part_count_; ++i) {
-      bool first = true;  // that writes into this tensor
-      for (int j = 0; j < i; ++j) first &= parts_[j].d_input != parts_[i].d_input;
-      if (first && parts_[i].d_input->defined()) input_gradients(*parts_[i].d_input);
+    for (int64_t first = 0; first < layer_.num_kv_heads; first += group_) {
+      const Arena::Frame frame(run_.scratch);
+      if (grouped()) begin_group(first);
+      attention_gradients();
+      // Gradients of parameters are added from here on: attention has accepted the options.
+      if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
+      norm_gradients();
+      if (first == 0) backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
+      for (const ProjectedPart& part : parts())
+        if (part.gradient.defined()) weight_gradients(part);
+      input_gradients();
+      add_ = true;                // the next group
+      if (run_.counts()) return;  // the first group is the largest
     }
   }
 
@@ -89,6 +94,25 @@ class MultiHeadBackward {
     return layer_.q_norm && (layer_.q_norm->weight.learns() || layer_.k_norm->weight.learns());
   }
 
+  bool grouped() const { return group_ < layer_.num_kv_heads; }
+  // Gradients that all heads share, and sums in 16 bits, are made of all heads at once.
+  bool can_group() const {
+    return !request_.bias && !request_.relative && !(*options_).method && !layer_.q_norm &&
+           layer_.dtype() == computed_type(layer_.dtype());
+  }
+  void begin_group(int64_t first) {
+    const int64_t count = std::min(group_, layer_.num_kv_heads - first);
+    const int64_t share = layer_.num_heads / layer_.num_kv_heads;
+    request_.heads = {first * share, count * share};
+    const auto part_of = [&](const ProjectionPart& all, const HeadRange& heads) -> ProjectionPart {
+      return {all.begin + heads.first * layer_.head_dim,
+              all.begin + (heads.first + heads.count) * layer_.head_dim};
+    };
+    parts_[0].part = part_of(query_part(layer_), request_.heads);
+    parts_[1].part = part_of(key_part(layer_), {first, count});
+    parts_[2].part = part_of(value_part(layer_), {first, count});
+  }
+
   // The gradients of the projections and of learned tensors.
   void attention_gradients() {
     const HeadViews heads(layer_, state_);
@@ -102,11 +126,11 @@ class MultiHeadBackward {
       take_gradients();
     if (layer_.q_norm) take_normed_gradients();
     const Arena::Frame frame(run_.scratch);
-    const TensorView d_attention = memory_of_d_attention();
-    products_.input_gradient(as_matrix(d_y_), layer_.out_proj.weight.value.view(),
-                             as_matrix(d_attention), false);
-    const BackwardInputs inputs{.state = {heads.output, state_.statistic},
-                                .d_output = split_heads(d_attention, layer_.num_heads)};
+    const TensorView d_attention = attention_gradient();
+    const BackwardInputs inputs{
+        .state = {heads.output, state_.statistic},
+        .d_output =
+            split_heads(d_attention, d_attention.shape[d_attention.rank - 1] / layer_.head_dim)};
     if (run_.counts())
       return run_.scratch.need(backward_workspace_bytes(heads.query, heads.key, heads.value,
                                                         *options_, request_, run_.context));
@@ -124,17 +148,16 @@ class MultiHeadBackward {
     outputs_.d_value = split_heads(all.slice(-1, inner + kv, inner + 2 * kv), layer_.num_kv_heads);
   }
   void take_gradients() {
-    const auto take = [&](bool needed, int part, const TensorView& like, int64_t num_heads,
+    const auto take = [&](bool needed, ProjectedPart& part, const TensorView& like,
                           TensorView& target) {
       if (!needed) return;
-      TensorView& gradient = parts_[part].gradient;
-      gradient = take_like(like, num_heads * layer_.head_dim);
-      target = split_heads(gradient, num_heads);
+      part.gradient = take_like(like, part.part.end - part.part.begin);
+      target = split_heads(part.gradient, (part.part.end - part.part.begin) / layer_.head_dim);
     };
     const TensorView& keys = state_.key_value.defined() ? state_.key_value : state_.projections;
-    take(request_.query, 0, state_.projections, layer_.num_heads, outputs_.d_query);
-    take(request_.key, 1, keys, layer_.num_kv_heads, outputs_.d_key);
-    take(request_.value, 2, keys, layer_.num_kv_heads, outputs_.d_value);
+    take(request_.query, parts_[0], state_.projections, outputs_.d_query);
+    take(request_.key, parts_[1], keys, outputs_.d_key);
+    take(request_.value, parts_[2], keys, outputs_.d_value);
   }
 
   // With norms attention writes the gradients of normalised rows; those of projections follow.
@@ -175,6 +198,20 @@ class MultiHeadBackward {
     return run_.scratch.take(gradient_type(layer_), Shape(lengths, static_cast<size_t>(like.rank)));
   }
 
+  // d_attention [..., length, heads head_dim].
+  TensorView attention_gradient() const {
+    const TensorView weight = layer_.out_proj.weight.value.view();
+    if (!grouped()) {
+      const TensorView all = memory_of_d_attention();
+      products_.input_gradient(as_matrix(d_y_), weight, as_matrix(all), false);
+      return all;
+    }
+    const ProjectionPart& part = parts_[0].part;
+    const TensorView some = take_like(state_.attention, part.end - part.begin);
+    products_.input_gradient(as_matrix(d_y_), weight.slice(-1, part.begin, part.end),
+                             as_matrix(some), false);
+    return some;
+  }
   // The memory of d_x serves where it fits: it is written when d_attention is no longer needed.
   TensorView memory_of_d_attention() const {
     if (d_x_.defined() && !add_ && layer_.inner() == layer_.embed_dim && d_x_.contiguous())
@@ -197,7 +234,9 @@ class MultiHeadBackward {
     const TensorView rows = KeyMatrices(p.gradient, p.appended_rows).appended(p.gradient);
     TensorView sums = p.appended->gradient.view();  // [1, 1, kv]
     sums.rank = 1, sums.shape[0] = layer_.kv(), sums.strides[0] = 1;
-    products_.weight_gradient(rows, rows, {}, sums);
+    const int64_t begin = first_row(layer_, p.part);
+    products_.weight_gradient(rows, rows, {},
+                              sums.slice(0, p.part.begin - begin, p.part.end - begin));
   }
 
   template <class Visit>
@@ -206,6 +245,14 @@ class MultiHeadBackward {
     for (int64_t i = 0; i < matrices.count; ++i) {
       visit(matrices, i);
       if (run_.counts()) return;  // all are of one size
+    }
+  }
+
+  void input_gradients() {
+    for (int i = 0; i < part_count_; ++i) {
+      bool first = true;  // that writes into this tensor
+      for (int j = 0; j < i; ++j) first &= parts_[j].d_input != parts_[i].d_input;
+      if (first && parts_[i].d_input->defined()) input_gradients(*parts_[i].d_input);
     }
   }
 
@@ -243,16 +290,47 @@ class MultiHeadBackward {
   TensorView d_normed_query_, d_normed_key_;  // with norms: of the normalised rows
   ProjectedPart parts_[3];
   int part_count_ = 3;  // 1: the first holds all three
+  int64_t group_;       // key heads that are computed at once
 };
 
+// Gradients of the projections of all heads take at most so many bytes, or of a group of heads
+// beside that of its attention, unless it has a single key head.
+constexpr double kBytesOfAll = 64 << 20, kBytesOfGroup = 32 << 20;
+
+// Groups are for sequences of so many keys per feature: attention then takes at least 2.5 times as
+// long as the products, and smaller products cost little.
+constexpr int64_t kKeysPerFeature = 4;
+
+int64_t key_heads_at_once(const MultiHeadAttention& layer, const MultiHeadAttention::State& state) {
+  const TensorView& keys = state.key_value.defined() ? state.key_value : state.projections;
+  const auto bytes_of_head = [&](const TensorView& rows) {
+    return static_cast<double>(as_matrix(rows).shape[0] * layer.head_dim * size_of(layer.dtype()));
+  };
+  const double queries =
+      bytes_of_head(state.projections) * static_cast<double>(layer.num_heads / layer.num_kv_heads);
+  const double pairs = 2 * bytes_of_head(keys);
+  const bool small = (queries + pairs) * static_cast<double>(layer.num_kv_heads) <= kBytesOfAll;
+  if (small || keys.shape[keys.rank - 2] < kKeysPerFeature * layer.embed_dim)
+    return layer.num_kv_heads;
+  return std::max<int64_t>(1, static_cast<int64_t>(kBytesOfGroup / (2 * queries + pairs)));
+}
+
 }  // namespace
+
+void backward_by_groups(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
+                        const MultiHeadAttention::State& state, const TensorView& d_x,
+                        const Run& run, bool add, const MultiHeadCall& call,
+                        const MultiHeadGradients& gradients, int64_t key_heads) {
+  const Arena::Frame frame(run.scratch);
+  MultiHeadBackward(layer, x, d_y, state, d_x, run, add, call, gradients, key_heads)();
+}
 
 void backward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
               const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
               bool add, const MultiHeadCall& call, const MultiHeadGradients& gradients) {
   if (!run.counts()) check_backward(layer, x, d_y, state, d_x, call, gradients);
-  const Arena::Frame frame(run.scratch);
-  MultiHeadBackward(layer, x, d_y, state, d_x, run, add, call, gradients)();
+  backward_by_groups(layer, x, d_y, state, d_x, run, add, call, gradients,
+                     key_heads_at_once(layer, state));
 }
 
 }  // namespace rapt::nn

@@ -39,17 +39,26 @@ ProjectionPart query_part(const MultiHeadAttention& layer);
 ProjectionPart key_part(const MultiHeadAttention& layer);
 ProjectionPart value_part(const MultiHeadAttention& layer);
 
-// The parameter that holds the weights of a part, and the rows of it.
+// The first row of the query, of the key or of the value: of the one that a part begins in.
+inline int64_t first_row(const MultiHeadAttention& layer, const ProjectionPart& part) {
+  const int64_t inner = layer.inner(), kv = layer.kv();
+  return part.begin < inner ? 0 : part.begin < inner + kv ? inner : inner + kv;
+}
+
+// The parameter that holds the weights of a part, and the rows of it. Where query, key and value
+// have weights of their own, a part lies within one of them.
 template <class Layer>
 auto& weight_of(Layer& layer, const ProjectionPart& part) {
   if (layer.in_proj_weight.defined()) return layer.in_proj_weight;
-  return part.begin == 0               ? layer.q_proj_weight
-         : part.begin == layer.inner() ? layer.k_proj_weight
-                                       : layer.v_proj_weight;
+  const int64_t first = first_row(layer, part);
+  return first == 0               ? layer.q_proj_weight
+         : first == layer.inner() ? layer.k_proj_weight
+                                  : layer.v_proj_weight;
 }
 inline TensorView weight_rows(const MultiHeadAttention& layer, const TensorView& tensor,
                               const ProjectionPart& part) {
-  return layer.in_proj_weight.defined() ? tensor.slice(0, part.begin, part.end) : tensor;
+  const int64_t begin = layer.in_proj_weight.defined() ? 0 : first_row(layer, part);
+  return tensor.slice(0, part.begin - begin, part.end - begin);
 }
 
 // Keys of a tensor [..., k_len + appended_rows, columns] as `count` matrices of `rows` rows that
