@@ -43,7 +43,9 @@ class GradientRows {
   // Rows of queries as the sums over queries read them: in the caller's memory, or packed.
   Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
                    const Place<std::byte>& place) const noexcept {
-    if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
+    if (route.values_in_place && rows.dim_stride == 1 &&
+        !far_apart(rows.row_stride, rows.dtype, dims))
+      return {rows.data, rows.row_stride};
     std::byte* const packed = tiles_.at(place);
     route.pack_rows(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
     return {packed, packed_stride(dims, kernels_.route.step)};

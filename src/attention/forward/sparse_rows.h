@@ -10,6 +10,12 @@
 
 namespace rapt {
 
+// Whether values are added where they lie: only those that have a weight, however far apart.
+template <class E>
+bool adds_in_place(const Problem& p, const RouteKernels<E>& widening) {
+  return widening.values_in_place && p.value.dim_stride == 1 && !p.pages.used();
+}
+
 // Scratch of SparseRows: lists of the candidates of each query, and lists with room for all keys of
 // the queries of a grain.
 template <class E>
@@ -40,8 +46,7 @@ struct SparsePlaces {
       plan.worker.place(long_counts, {2, grain});
       plan.worker.place(long_state, {plan.kernels.normalizer.state_rows, grain});
     }
-    if (p.pages.used() ||
-        !values_in_place(p, *plan.kernels.table.fma[static_cast<int>(p.value.dtype)]))
+    if (!adds_in_place(p, *plan.kernels.table.fma[static_cast<int>(p.value.dtype)]))
       plan.worker.place(values, {kPackedValues, p.value_dim});
     if (plan.kernels.prefilter)
       plan.worker.place(rounded_queries, {plan.unit, prefilter_query_bytes(p.head_dim)});
@@ -136,7 +141,7 @@ class SparseRows {
     const KernelTable<E>& table = call_.kernels.table;
     const RouteKernels<E>& widening = *table.fma[static_cast<int>(p_.value.dtype)];
     const auto row = [&](int64_t key) { return tiles_.value_row(key); };
-    if (values_in_place(p_, widening) && !p_.pages.used()) {
+    if (adds_in_place(p_, widening)) {
       const DenseRows<E> rows{reinterpret_cast<const E*>(row(0)), p_.value.row_stride};
       table.sparse.add_rows(rows, keys, weights, count, p_.value_dim, column, step);
       return;
