@@ -293,8 +293,8 @@ class MultiHeadBackward {
   int64_t group_;       // key heads that are computed at once
 };
 
-// Gradients of the projections of all heads take at most so many bytes, or of a group of heads
-// beside that of its attention, unless it has a single key head.
+// The gradients of all heads are computed at once if they take at most kBytesOfAll. A group of
+// heads has gradients of kBytesOfGroup at most, that of its attention included, or one key head.
 constexpr double kBytesOfAll = 64 << 20, kBytesOfGroup = 32 << 20;
 
 // Groups are for sequences of so many keys per feature: attention then takes at least 2.5 times as
