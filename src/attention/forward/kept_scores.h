@@ -28,6 +28,7 @@ template <class E>
 struct KeptPlaces {
   Place<E> rows;         // [q_len][k_len]; absent: the requested weights hold the scores
   Place<uint64_t> bits;  // [tiles][k_len]: unmasked pairs; absent: no pair is masked out
+  Place<E> state;        // [state_rows][lanes]: the normaliser's, of one query
 
   void reserve(ScratchPlan<E>& plan, const Captures& captures) {
     const Problem& p = plan.problem;
@@ -36,6 +37,8 @@ struct KeptPlaces {
     plan.worker.place_if(captures.received && !in_weights, rows, {p.q_len, p.k_len});
     plan.worker.place_if((captures.received || in_weights) && (plan.mask_slots > 0 || p.has_bias),
                          bits, {plan.tiles, p.k_len});
+    plan.worker.place_if(captures.received || in_weights, state,
+                         {plan.kernels.normalizer.state_rows, plan.tiling.lanes});
   }
 };
 
@@ -96,19 +99,21 @@ class KeptScores {
     if (finds_weights_) store(tile, at, nullptr, ~uint64_t{0}, rows_);
   }
 
-  // After finish() of the normaliser: turns the kept scores of a tile into final weights.
+  // After finish() of the normaliser: turns the kept scores of a tile into final weights. The hook
+  // computes each weight from its score and its query's state alone, so the keys of a query fill
+  // the lanes: they need no transposition, and no lane is empty.
   void finish(QueryTile<E>& tile) noexcept {
     if (!used_ || !finds_weights_) return;
-    const int64_t block = call_.tiling.block_keys, k_len = tile.hooks.head->k_len;
-    tile.hooks.scores = tiles_.at(call_.layout.scores);
-    for (int64_t begin = tile.range.begin / block * block; begin < tile.range.end; begin += block) {
-      TileKeys keys{{begin, 1, std::min(block, k_len - begin)}, tile.unmasked != nullptr, nullptr};
-      if (keys.partial) keys.bits = tile.unmasked + begin;
-      load(tile, keys.positions);
-      tile.hooks.keys = keys.positions.count;
-      tile.hooks.key_positions = keys.positions;
-      tiles_.weights_of_queries(tile, keys);
-      store(tile, keys.positions, nullptr, tile.attended, rows_);
+    const int64_t block = call_.tiling.block_keys, some = block * table_.lanes;
+    const int64_t begin = tile.range.begin / block * block;
+    const int64_t end =
+        std::min((tile.range.end + block - 1) / block * block, tile.hooks.head->k_len);
+    auto* const first = reinterpret_cast<E*>(tiles_.query_row(rows_, 0));
+    for (int64_t i = 0; i < tile.positions.count; ++i) {
+      E* const row = first + rows_.row_offset(tile.positions[i]);
+      const Tile<E> of_query = query_alone(tile, i);
+      for (int64_t key = begin; key < end; key += some)
+        finish_keys(of_query, tile, i, {key, 1, std::min(some, end - key)}, row);
     }
   }
 
@@ -168,18 +173,37 @@ class KeptScores {
                   columns(rows, keys));
   }
 
-  // The other way: reads kept scores into the tile.
-  void load(const QueryTile<E>& tile, Positions keys) const noexcept {
-    const Operand from = columns(rows_, keys);
-    RowsAt rows{tiles_.query_row(from, tile.positions.start), from.dtype, from.row_stride,
-                from.dim_stride};
-    if (from.run_rows != 0) {
-      rows = {tiles_.group().dense_rows(), from.dtype, keys.count, 1};
-      gather_rows(from, tiles_.query_row(from, 0), tile.positions, keys.count, rows.data);
-    }
-    table_.fma[static_cast<int>(from.dtype)]->pack_queries(
-        rows.data, rows.row_stride, rows.dim_stride, tile.positions.count, keys.count, E(1),
-        tile.queries, tile.hooks.scores);
+  // A tile with the state of one query in all lanes of a vector.
+  Tile<E> query_alone(const QueryTile<E>& tile, int64_t query) const noexcept {
+    Tile<E> alone = tile.hooks;
+    alone.queries = table_.lanes;
+    alone.scores = tiles_.at(call_.layout.scores);
+    alone.state = tiles_.at(places_.state);
+    for (int r = 0; r < call_.kernels.normalizer.state_rows; ++r)
+      std::fill_n(alone.state + r * alone.queries, alone.queries,
+                  tile.hooks.state[r * tile.queries + query]);
+    return alone;
+  }
+
+  // Turns the kept scores of some keys into weights.
+  void finish_keys(Tile<E> of_query, const QueryTile<E>& tile, int64_t query, Positions keys,
+                   E* row) const noexcept {
+    const int64_t stride = rows_.dim_stride;
+    E* const kept = row + keys.start * stride;
+    E* const weights = of_query.scores;
+    of_query.keys = ceil_div(keys.count, of_query.queries);
+    of_query.key_positions = keys;
+    for (int64_t j = 0; j < keys.count; ++j) weights[j] = kept[j * stride];
+    std::fill(weights + keys.count, weights + of_query.keys * of_query.queries, E(0));
+    call_.kernels.normalizer.weights(call_.normalizer_object, of_query);
+    // Adding +0 turns -0 into +0, as store_rows() does.
+    if ((tile.attended >> query & 1) == 0)
+      for (int64_t j = 0; j < keys.count; ++j) kept[j * stride] = E(0);
+    else if (tile.unmasked)
+      for (int64_t j = 0; j < keys.count; ++j)
+        kept[j * stride] = (tile.unmasked[keys[j]] >> query & 1) ? weights[j] + E(0) : E(0);
+    else
+      for (int64_t j = 0; j < keys.count; ++j) kept[j * stride] = weights[j] + E(0);
   }
 
   const ForwardCall<E>& call_;
