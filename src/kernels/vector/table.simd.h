@@ -88,6 +88,7 @@ constexpr RouteKernels<typename V::Element> kRoute = {
 
 // The route for at most `Rows` queries; null where a tile of the fma route is as fast, because each
 // query costs an FMA per vector of elements here, and each element one per vector of queries there.
+// The fma route also has to convert elements of 16 bits, so for them queries may fill a vector.
 template <class V, class S, int Rows>
 constexpr ProductKernels<typename V::Element> kFewProducts[kMaxVectors] = {
     {.scores = scores_of_few<V, S, Rows>, .output = output_of_few<V, S, Rows>}};
@@ -112,7 +113,7 @@ constexpr RouteKernels<typename V::Element> kFewRoute = {
     .key_gradients = {.add = add_to_keys<V>, .add_of_bits = add_to_keys_of_bits<V>}};
 template <class V, class S, int Rows>
 constexpr const RouteKernels<typename V::Element>* few_route() {
-  if constexpr (2 * Rows <= V::kLanes)
+  if constexpr ((S::kConverts ? 1 : 2) * Rows <= V::kLanes)
     return &kFewRoute<V, S, Rows>;
   else
     return nullptr;
