@@ -15,6 +15,7 @@ Outputs run_attention(const NodeTest& test);         // Attention 23, 24
 Outputs run_softmax(const NodeTest& test);           // Softmax 13, LogSoftmax 13
 Outputs run_tensor_scatter(const NodeTest& test);    // TensorScatter 24
 Outputs run_rotary_embedding(const NodeTest& test);  // RotaryEmbedding 23
+Outputs run_flex_attention(const NodeTest& test);    // FlexAttention 1 of ai.onnx.preview
 
 struct Operator {
   const char* op_type;
@@ -28,8 +29,9 @@ inline constexpr Operator kOperators[] = {
     {"LogSoftmax", run_softmax, nullptr},
     {"TensorScatter", run_tensor_scatter, nullptr},
     {"RotaryEmbedding", run_rotary_embedding, nullptr},
-    {"FlexAttention", nullptr, "its score_mod is a graph of operators, which rapt does not run"},
-    {"LinearAttention", nullptr, "rapt has no linear attention"},
+    {"FlexAttention", run_flex_attention, nullptr},
+    {"LinearAttention", nullptr,
+     "its keys have no feature map, and its states decay or are corrected"},
 };
 
 // Throws Error(unsupported) if the node has an attribute that is not among `known`.

@@ -64,6 +64,23 @@ TEST(Readers, Tensors) {
             0);
 }
 
+TEST(Readers, TypedElements) {
+  const std::string two = wire::number(1, 2), minus_one = wire::varint(~uint64_t{0});
+  for (const std::string& elements : {wire::number(7, 300) + wire::number(7, ~uint64_t{0}),
+                                      wire::bytes(7, wire::varint(300) + minus_one)}) {
+    const Tensor t = read_tensor(span_of(two + wire::number(2, 7) + elements));
+    EXPECT_EQ(t.values<int64_t>()[0], 300);
+    EXPECT_EQ(t.values<int64_t>()[1], -1);
+  }
+  for (const std::string& elements :
+       {wire::real(4, 0.5f) + wire::real(4, -3),
+        wire::bytes(4, wire::real(4, 0.5f).substr(1) + wire::real(4, -3).substr(1))}) {
+    const Tensor t = read_tensor(span_of(two + wire::number(2, 1) + elements));
+    EXPECT_EQ(t.values<float>()[0], 0.5f);
+    EXPECT_EQ(t.values<float>()[1], -3);
+  }
+}
+
 TEST(Readers, RefusedTensors) {
   const auto refused = [](const std::string& words, const std::string& bytes) {
     expect_refused(words, [&] { read_tensor(span_of(bytes)); });
@@ -71,7 +88,12 @@ TEST(Readers, RefusedTensors) {
   const std::string raw = wire::bytes(9, std::string(8, '\0'));
   refused("expected 16 bytes, got 8", wire::number(1, 4) + wire::number(2, 1) + raw);
   refused("data_type 8", wire::number(1, 2) + wire::number(2, 8) + raw);  // strings
-  refused("raw_data", wire::number(1, 1) + wire::number(2, 1) + wire::bytes(4, "abcd"));
+  refused("raw_data", wire::number(1, 1) + wire::number(2, 6) + wire::bytes(5, "abcd"));
+  refused("f32 elements in field 7", wire::number(1, 1) + wire::number(2, 1) + wire::number(7, 1));
+  refused("i64 elements in field 7 and in raw_data",
+          wire::number(1, 1) + wire::number(2, 7) + wire::number(7, 1) + raw);
+  refused("expected 8 bytes, got 4",
+          wire::number(1, 2) + wire::number(2, 1) + wire::bytes(4, "abcd"));
   refused("negative length", wire::number(1, ~uint64_t{0}) + wire::number(2, 1) + raw);
   refused("too many elements", wire::number(1, uint64_t{1} << 40) +
                                    wire::number(1, uint64_t{1} << 40) + wire::number(2, 1));
@@ -114,6 +136,33 @@ TEST(Readers, Nodes) {
   EXPECT_EQ(nodes[0].integer("absent", 7), 7);
   EXPECT_EQ(nodes[0].real("alpha", 7), 0.5);
   EXPECT_EQ(nodes[0].text("mode", ""), "linear");
+}
+
+// A node with the attribute `mod`: the graph z = Add(x, half), half = 0.5.
+std::string node_with_graph(const std::string& more) {
+  const std::string add = wire::bytes(1, "x") + wire::bytes(1, "half") + wire::bytes(2, "z") +
+                          wire::bytes(4, "Add") + more;
+  const std::string half = wire::number(2, 1) + wire::real(4, 0.5f) + wire::bytes(8, "half");
+  const std::string graph = wire::bytes(1, add) + wire::bytes(5, half) +
+                            wire::bytes(11, wire::bytes(1, "x")) +
+                            wire::bytes(12, wire::bytes(1, "z"));
+  return wire::bytes(5, wire::bytes(1, "mod") + wire::bytes(6, graph));
+}
+
+TEST(Readers, GraphsOfAttributes) {
+  const auto model_of = [](const std::string& node) {
+    return wire::bytes(7, wire::bytes(1, node));
+  };
+  const std::vector<Node> nodes = read_nodes(span_of(model_of(node_with_graph(""))));
+  ASSERT_EQ(nodes.size(), 1u);
+  const Graph& graph = *nodes[0].attributes.at("mod").graph;
+  EXPECT_EQ(graph.inputs, std::vector<std::string>{"x"});
+  EXPECT_EQ(graph.outputs, std::vector<std::string>{"z"});
+  EXPECT_EQ(graph.initializers.at("half").values<float>()[0], 0.5f);
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].inputs, (std::vector<std::string>{"x", "half"}));
+  expect_refused("graph of an attribute",
+                 [&] { read_nodes(span_of(model_of(node_with_graph(node_with_graph(""))))); });
 }
 
 std::string archive() {
