@@ -6,7 +6,6 @@
 
 One head, three queries, four keys, head_dim 4, values = the identity: the output is the weights.
 """
-import re
 import sys
 from pathlib import Path
 
@@ -21,6 +20,8 @@ try:
     import onnx.reference
     import torch
     import transformers
+
+    import recorded_header
     from transformers import masking_utils
     from transformers.models.gemma2 import modeling_gemma2
 except ImportError as error:
@@ -118,15 +119,6 @@ def of_transformers():
     yield "hf_mask", attend(lambda b, h, a, c: bool(ALLOWED[a - 1, c]))
 
 
-def rows(array, width):
-    text = ""
-    for row in np.asarray(array, np.float64).reshape(-1, width):
-        cells = ("kNan" if np.isnan(x) else np.format_float_positional(
-            np.float32(x), unique=True, trim="0") + "f" for x in row)
-        text += "    " + ", ".join(cells) + ",\n"
-    return text
-
-
 def header():
     versions = ", ".join(f"{name} {sys.modules[name].__version__.split('+')[0]}"
                          for name in PACKAGES)
@@ -141,31 +133,14 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 """
     inputs = {"query": QUERY, "key": KEY, "value": VALUE, "bias": BIAS}
     for name, array in inputs.items():
-        text += f"constexpr float {name}[] = {{\n{rows(array, array.shape[1])}}};\n"
+        text += recorded_header.array_of(name, array, array.shape[1])
     text += f"constexpr bool allowed[] = {{{', '.join(str(bool(x)).lower() for x in ALLOWED.flat)}}};\n"
     text += f"constexpr float cap = {CAP}f;\n\n"
     for source in (of_torch, of_mha, of_jax, of_onnx, of_transformers):
         for name, weights in source():
-            text += f"constexpr float {name}[] = {{\n{rows(weights, K_LEN)}}};\n"
+            text += recorded_header.array_of(name, weights, K_LEN)
     return text + "\n}  // namespace recorded\n"
 
 
-def main(arguments):
-    text = header()
-    if arguments != ["--check"]:
-        HEADER.write_text(text)
-        return 0
-    old = HEADER.read_text()
-    if text.splitlines()[1] != old.splitlines()[1]:
-        print("skipped: other versions:", text.splitlines()[1], "recorded:", old.splitlines()[1])
-        return 77
-    number = re.compile(r"-?\d+\.\d+(?=f)|kNan")
-    new, recorded = number.findall(text), number.findall(old)
-    same = len(new) == len(recorded) and all(
-        a == b or abs(float(a) - float(b)) < 1e-6 for a, b in zip(new, recorded))
-    print("as recorded" if same else "not as recorded")
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recorded_header.write_or_check(HEADER, header(), sys.argv[1:]))
