@@ -89,13 +89,15 @@ class KeyBlocks {
                    call_.layout.blocks.cached_value, runs);
   }
 
-  // Loads keys [begin, end) of the sequence, all in one block; with Values::skip without their
-  // values. A route that reads runs needs no rows of a block.
-  KeyBlock load(int64_t begin, int64_t end, Values values) const noexcept {
-    const int64_t count = end - begin;
+  // Loads the keys `attended` of the block [begin, end) of the sequence; with Values::skip without
+  // their values. A route that reads runs needs no rows of a block.
+  KeyBlock load(int64_t begin, int64_t end, KeyRange attended, Values values) const noexcept {
+    const int64_t count = end - begin, odd = route_.step - 1;
     KeyBlock block;
     block.begin = begin, block.end = end;
-    block.attended = {begin, end};
+    block.attended = attended;
+    block.loaded = {attended.begin - ((attended.begin - begin) & odd),
+                    std::min(end, attended.end + (-(attended.end - begin) & odd))};
     if (packed_per_call()) {
       block.key = packed_keys_.at(begin);
       block.key_stride = packed_stride(p_.head_dim, route_.step);
@@ -111,9 +113,9 @@ class KeyBlocks {
     block.key_rows = key;
     block.key = key.data, block.key_stride = key.row_stride;
     if (!keys_in_place(p_, route_)) {
-      std::byte* const packed = call_.layout.blocks.key.in(scratch_);
-      route_.pack_keys(key.data, key.row_stride, key.dim_stride, count, p_.head_dim, packed);
-      block.key = packed, block.key_stride = packed_stride(p_.head_dim, route_.step);
+      block.key = call_.layout.blocks.key.in(scratch_);
+      block.key_stride = packed_stride(p_.head_dim, route_.step);
+      pack(block, key, p_.head_dim, route_.pack_keys, block.key, block.key_stride);
     }
     block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
@@ -121,25 +123,26 @@ class KeyBlocks {
     block.value_rows = value;
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
-      std::byte* const packed = call_.layout.blocks.value.in(scratch_);
-      route_.pack_values(value.data, value.row_stride, value.dim_stride, count, p_.value_dim,
-                         packed);
-      block.value = packed, block.value_stride = packed_stride(p_.value_dim, route_.step);
+      block.value = call_.layout.blocks.value.in(scratch_);
+      block.value_stride = packed_stride(p_.value_dim, route_.step);
+      pack(block, value, p_.value_dim, route_.pack_values, block.value, block.value_stride);
     }
     block.value_outside = exact_.find(value, count, p_.value_dim);
     return block;
   }
 
-  // Whether all values of the block are finite. The answer is computed once for all tiles that
-  // attend to the block. A route with ExactRows packs elements that are not finite as 0.
+  // Whether all loaded values of the block are finite. The answer is computed once for all tiles
+  // that attend to the block. A route with ExactRows packs elements that are not finite as 0.
   bool finite(KeyBlock& block) const noexcept {
     return block.finite.known_or([&] {
-      const int64_t count = block.end - block.begin;
+      const int64_t first = block.loaded.begin - block.begin;
+      const int64_t count = block.loaded.end - block.loaded.begin;
       if (!route_.reads_runs)
         return exact_.used() ||
-               route_.all_finite(block.value, block.value_stride, count, p_.value_dim);
+               route_.all_finite(block.value + first * block.value_stride * route_.element_size,
+                                 block.value_stride, count, p_.value_dim);
       RowRuns runs;
-      values_of(block, 0, count, runs);
+      values_of(block, first, count, runs);
       bool finite = true;
       for (int64_t row = 0; row < count && finite; row += kRunRows) {
         const RowRun& run = runs[row / kRunRows];
@@ -151,6 +154,16 @@ class KeyBlocks {
   }
 
  private:
+  // Packs the loaded rows of a block, whose rows as stored are `from`, to their places in `to`.
+  template <class Pack>
+  void pack(const KeyBlock& block, const RowsAt& from, int64_t dims, Pack pack_rows,
+            const std::byte* to, int64_t stride) const noexcept {
+    const int64_t first = block.loaded.begin - block.begin;
+    const RowsAt rows = from.from(first);
+    pack_rows(rows.data, rows.row_stride, rows.dim_stride, block.loaded.end - block.loaded.begin,
+              dims, const_cast<std::byte*>(to) + first * stride * route_.element_size);
+  }
+
   const RowRun* runs_of(const RowsAt& rows, const CachedRows& cached, int64_t begin, int64_t count,
                         int64_t dims, const Place<std::byte>& copies,
                         RowRuns& runs) const noexcept {

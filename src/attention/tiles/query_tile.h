@@ -56,12 +56,13 @@ class Finite {
 struct KeyBlock {
   int64_t begin = 0, end = 0;
   KeyRange attended = {0, 0};  // no query of the walk attends to others of the block
+  KeyRange loaded = {0, 0};    // the rows that are loaded: those, widened to steps of the route
   // Unset where the route reads runs (KeyBlocks::keys_of):
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
   RowsAt key_rows = {}, value_rows = {};  // from `begin` on as stored; unless packed per call
-  Finite finite;                          // of all values
+  Finite finite;                          // of the loaded values
   BlockBits key_outside, value_outside;   // rows that need ExactRows
 };
 

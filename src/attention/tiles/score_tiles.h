@@ -199,7 +199,7 @@ class ScoreTiles {
 
   // Loads the rows of a block, and packs them if the products cannot read the caller's memory.
   KeyBlock load_block(int64_t begin, int64_t end, Values values) noexcept {
-    return blocks_.load(begin, end, values);
+    return blocks_.load(begin, end, {begin, end}, values);
   }
 
   TileKeys keys_of(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
@@ -402,9 +402,7 @@ class ScoreTiles {
 
   KeyBlock load_block(KeyWalk& walk, Values values) noexcept {
     const int64_t end = std::min(walk.begin() + call_.tiling.block_keys, sequence_.k_len);
-    KeyBlock block = load_block(walk.begin(), end, values);
-    block.attended = walk.attended();
-    return block;
+    return blocks_.load(walk.begin(), end, walk.attended(), values);
   }
 
   std::byte* row_of(const Operand& o, int64_t row) const noexcept {
