@@ -33,9 +33,11 @@ std::vector<SpeedCase> backward_cases() {
   add_squares(cases, "full", "", kFull);
   add_squares(cases, "causal", ":mask=causal", kCausal);
   for (const int64_t n : {16384, 65536})
-    cases.push_back({text_of("window, 16 global d=64 n=", n),
-                     text_of("h2q", n) + text_of("k", n) + "d64:mask=window(256,256)|global(16)",
-                     on_this_core(kLongformer)});
+    for (const char* const dtype : {"", ":bf16"})
+      cases.push_back(
+          {std::string(*dtype ? "bf16 " : "") + text_of("window, 16 global d=64 n=", n),
+           text_of("h2q", n) + text_of("k", n) + "d64" + dtype + ":mask=window(256,256)|global(16)",
+           on_this_core(*dtype ? kNone : kLongformer)});
   // Most scores of their tiles are masked out.
   cases.push_back({"7x7 of 56x56 d=64 n=3136", "h2q3136k3136d64:mask=neighborhood(7,56,7,56)",
                    on_this_core(kNone)});

@@ -78,6 +78,10 @@ std::vector<SpeedCase> forward_cases() {
   // The goals on Zen 5 are of the 16-bit dot product, on Intel of f32: see timing/peak.h.
   add_squares(cases, "bf16", kBf16Full64, kBf16Full128);
   add_causal(cases, "bf16", kBf16Causal);
+  // Beside the percentage of the plain bf16 rows.
+  for (const int64_t n : {16384, 65536})
+    cases.push_back(
+        square("bf16 window, 16 global", 64, n, ":bf16:mask=window(256,256)|global(16)", kNone));
   for (const int64_t n : {4096, 16384})
     cases.push_back(square("bf16 bigbird", 64, n, ":bf16:mask=bigbird(64,3,1,3)", kNone));
   add_squares(cases, "f16", kF16, kF16);

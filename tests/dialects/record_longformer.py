@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what Hugging Face's LongformerSelfAttention computes, as a C++ header.
 
-    record_longformer.py            write recorded_longformer.h in this folder; clang-format -i goes behind
+    record_longformer.py            write recorded_longformer.h in this folder, to be clang-formatted
     record_longformer.py --check    compare with it; exit 77 if a package or its version is missing
 
 One sequence of 24 tokens, two heads, head_dim 4, a window of 4 keys to both sides. Recorded are the
