@@ -268,6 +268,7 @@ class BackwardWorker {
     }
     for_each_walk(keys, parts_.segment(segment), sides, [&] {
       for_each_unit(segment, [&](Positions positions) {
+        if (!tiles_.walk_adds(positions)) return;
         QueryUnit<E> unit = begin_unit(positions);
         tiles_.walk(unit, sums, sides);
       });

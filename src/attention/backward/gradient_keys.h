@@ -58,6 +58,11 @@ class GradientKeys {
     return loaded_ != 0;
   }
 
+  // Whether some of the queries attend to a key of the range that was loaded.
+  bool attended_by(Positions queries) const noexcept {
+    return tiles_.walk_keys(queries, {begin_, end_}, begin_).next();
+  }
+
   // Calls visit(keys) for the keys of each loaded block within the range that some of the queries
   // attend to. They are widened to whole steps of the route, counted from the first key; the added
   // keys are masked out.

@@ -126,6 +126,12 @@ class GradientTiles {
     return keys_.load(begin, end, queries, sides.queries && wanted_.query_sums());
   }
 
+  // Whether a walk of a work unit over the loaded keys changes any sum. Where biases are added to
+  // queries, a walk without keys adds zeros, which turn -0 into +0.
+  bool walk_adds(Positions unit) const noexcept {
+    return p_.rows.adds_biases || keys_.attended_by(unit);
+  }
+
   using KeySums = rapt::KeySums<E>;
 
   // Adds the pairs of the work unit and the loaded keys to all wanted gradients.
