@@ -4,7 +4,7 @@
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
 One thread each. Before the clock runs, the outputs must agree, and so must the gradients
-(training.py, bf16.py, sparse.py). In each round every library computes the problem once, beginning with
+(training.py, bf16.py, sparse.py, patterns.py). In each round every library computes the problem once, beginning with
 another one each time, so that whatever happens to the machine happens to all. Time is CPU time of
 the thread, and it is checked that no other thread worked; a short problem is called several times in
 each turn. A ratio is the median over the rounds of (time of the other) / (time of rapt in the same
@@ -32,6 +32,7 @@ try:
     import bf16
     import decode
     import opponents
+    import patterns
     import sparse
     import training
     import training_memory
@@ -173,10 +174,11 @@ def main():
     training_cases = [c for c in training.CASES if arguments.filter in c.name]
     bf16_cases = [c for c in bf16.CASES if arguments.filter in c.name]
     sparse_cases = [c for c in sparse.CASES if arguments.filter in c.name]
+    pattern_cases = [c for c in patterns.CASES if arguments.filter in c.name]
     decode_cases = [c for c in decode.CASES if arguments.filter in c.name]
     with_memory = arguments.filter in training_memory.CASE.name
-    if not (cases or training_cases or bf16_cases or sparse_cases or decode_cases or
-            with_memory) or arguments.rounds < 1:
+    if not (cases or training_cases or bf16_cases or sparse_cases or pattern_cases or
+            decode_cases or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -228,6 +230,14 @@ def main():
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the results differ by {difference}")
         add(sparse.row(case, measure(calls, sparse.rounds(arguments.rounds)), difference))
+    if pattern_cases:
+        add(*patterns.head(arguments.rounds))
+    for case in pattern_cases:
+        calls, skipped, difference = patterns.prepare(case, rapt)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the outputs differ by {difference}")
+        add(patterns.row(case, measure(calls, patterns.rounds(arguments.rounds)), skipped,
+                         difference))
     if decode_cases:
         add(*decode.HEAD)
     for case in decode_cases:
