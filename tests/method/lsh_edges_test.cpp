@@ -6,10 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "check/tensors/arrays.h"
+#include "hostile/guarded.h"
 #include "method/lsh/lsh_sizes.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
@@ -292,6 +294,119 @@ TEST(LshEdges, AQueryWhoseScoresOverflowHasTheResultOfTheExactCall) {
   const float lse = got.statistic.values<float>()[1], of_exact = exact.statistic.values<float>()[0];
   EXPECT_TRUE(lse == of_exact || (std::isnan(lse) && std::isnan(of_exact)))
       << lse << " " << of_exact;
+}
+
+Tensor matrix(int64_t rows, const std::vector<float>& numbers) {
+  Tensor t(DType::f32, {rows, static_cast<int64_t>(numbers.size()) / rows});
+  std::ranges::copy(numbers, t.values<float>().begin());
+  return t;
+}
+
+// A query that meets key 0 alone in one round, keys 1 and 2 alone in the other one: all keys of the
+// exact call. The score of key 0 overflows to -inf. `first`: the round in which it meets key 0.
+struct LowScore {
+  Tensor query = matrix(1, {1, 1}), key = matrix(3, {-3.4e38f, 1e30f, 2, -1, 3, -1}),
+         value = matrix(3, {7, 8, 1, 2, 3, 4}), d_output = matrix(1, {1, -2});
+  std::vector<float> rotations;
+  Lsh lsh = Lsh(2);
+  AttentionOptions options;
+
+  explicit LowScore(int first)
+      : rotations(first == 0 ? std::vector<float>{0, 1, 1, 0} : std::vector<float>{1, 0, 0, 1}) {
+    lsh.keys = LshKeys::separate, lsh.buckets = 2;
+    lsh.rotations = TensorView(rotations.data(), {2, 2, 1});
+    options.scale = 1;
+  }
+  LowScore(const LowScore&) = delete;
+  std::pair<AttentionResult, rapt::Gradients> run(const rapt::Method* method) {
+    options.method = method;
+    AttentionResult result = scaled_dot_product_attention(query, key, value, options);
+    rapt::Gradients gradients = gradients_of(query, key, value, options, result, d_output, true);
+    return {std::move(result), std::move(gradients)};
+  }
+};
+
+void expect_near(const char* name, const Tensor& got, const Tensor& exact) {
+  // Weights and outputs up to 4 are rounded once in each of two rounds and once by division.
+  for (int64_t i = 0; i < exact.count(); ++i)
+    EXPECT_NEAR(got.values<float>()[i], exact.values<float>()[i], 4 * 3 * 0x1p-23)
+        << name << " " << i;
+}
+
+TEST(LshEdges, ARoundWhoseScoresAreAllMinusInfinityAddsNothing) {
+  for (const int first : {0, 1}) {
+    LowScore p(first);
+    const auto exact = p.run(nullptr), got = p.run(&p.lsh);
+    ASSERT_TRUE(all_finite(exact.first.output.values<float>()));
+    expect_near("output", got.first.output, exact.first.output);
+    expect_near("lse", got.first.statistic, exact.first.statistic);
+    expect_near("d_query", got.second.d_query, exact.second.d_query);
+    expect_near("d_key", got.second.d_key, exact.second.d_key);
+    expect_near("d_value", got.second.d_value, exact.second.d_value);
+    // A value of weight 0 shows if it is not finite, as in the exact call.
+    p.value.values<float>()[1] = INFINITY;
+    const AttentionResult of_infinity = p.run(&p.lsh).first;
+    EXPECT_NEAR(of_infinity.output.values<float>()[0], exact.first.output.values<float>()[0], 1e-5);
+    EXPECT_TRUE(std::isnan(of_infinity.output.values<float>()[1]));
+  }
+}
+
+TEST(LshEdges, AQueryWhoseScoresAreAllMinusInfinityIsNan) {
+  LowScore p(0);
+  for (const int64_t at : {2, 4})
+    p.key.values<float>()[at] = 1, p.key.values<float>()[at + 1] = -3.4e38f;
+  const auto exact = p.run(nullptr), got = p.run(&p.lsh);
+  EXPECT_TRUE(std::isnan(exact.first.output.values<float>()[0]));
+  EXPECT_TRUE(std::isnan(got.first.output.values<float>()[0]));
+  EXPECT_TRUE(std::isnan(got.first.statistic.values<float>()[0]));
+  EXPECT_TRUE(std::isnan(got.second.d_value.values<float>()[0]));
+}
+
+// Inputs, results and workspaces of shared keys between inaccessible pages.
+void stay_within_memory(const Lsh& lsh, int64_t rows, Edge edge) {
+  Random random(11);
+  const auto guarded = [&](int64_t dims) {
+    return GuardedTensor(check::random_normal(random, DType::f32, {2, rows, dims}), edge);
+  };
+  const GuardedTensor query = guarded(5), value = guarded(3), d_output = guarded(3);
+  const GuardedTensor output(DType::f32, {2, rows, 3}, edge), lse(DType::f32, {2, rows}, edge),
+      d_query(DType::f32, {2, rows, 5}, edge), d_value(DType::f32, {2, rows, 3}, edge);
+  const AttentionOptions options{.method = &lsh};
+  const auto workspace_of = [&](size_t bytes) { return Guarded(bytes, edge); };
+  const size_t bytes = rapt::plan(query, query, value, options).workspace_bytes;
+  const Guarded workspace = workspace_of(bytes);
+  scaled_dot_product_attention(query, query, value, options,
+                               {.state = {.output = output, .statistic = lse}},
+                               {workspace.data(), bytes});
+  AttentionResult expected = scaled_dot_product_attention(query, query, value, options);
+  EXPECT_TRUE(same_bits(output, expected.output));
+  EXPECT_TRUE(same_bits(lse, expected.statistic));
+
+  rapt::BackwardInputs inputs;
+  inputs.state = {.output = output, .statistic = lse}, inputs.d_output = d_output;
+  rapt::BackwardRequest request;
+  request.key = false;
+  const size_t backward_bytes =
+      rapt::backward_workspace_bytes(query, query, value, options, request);
+  const Guarded backward_workspace = workspace_of(backward_bytes);
+  scaled_dot_product_attention_backward(query, query, value, options, inputs, request,
+                                        {.d_query = d_query, .d_value = d_value},
+                                        {backward_workspace.data(), backward_bytes});
+  const rapt::Gradients gradients =
+      scaled_dot_product_attention_backward(query, query, value, options, inputs, request);
+  EXPECT_TRUE(same_bits(d_query, gradients.d_query));
+  EXPECT_TRUE(same_bits(d_value, gradients.d_value));
+}
+
+TEST(LshEdges, SharedKeysStayWithinTheirMemory) {
+  for (const Edge edge : {Edge::front, Edge::back})
+    for (const LshCut cut : {LshCut::row, LshCut::bucket})
+      for (const int64_t rows : {1, 37, 300}) {
+        Lsh lsh(2);
+        lsh.chunk = 9, lsh.cut = cut;
+        SCOPED_TRACE(std::to_string(rows) + " cut " + std::to_string(int(cut)));
+        stay_within_memory(lsh, rows, edge);
+      }
 }
 
 TEST(LshEdges, SizesOfLargeCallsFit) {

@@ -18,13 +18,14 @@ namespace laws {
 struct LshHead {
   int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
   double scale = 1;
+  bool weights = false;                                    // wanted
   std::vector<double> query, key, value, d_output, d_lse;  // key: unused if shared
   std::vector<int32_t> query_buckets, key_buckets;         // [rounds][rows]; -1: not hashed
   std::function<int64_t(int64_t)> end;
 };
 
 struct LshTruth {
-  std::vector<double> output, lse, d_query, d_key, d_value;
+  std::vector<double> output, lse, weights, d_query, d_key, d_value;
 };
 
 // The number of a row's chunk in a round, and that of the chunk before it.
@@ -101,6 +102,7 @@ LshTruth lsh_truth(const rapt::Lsh& lsh, const LshHead& h) {
   const std::vector<int> met = meetings(lsh, h);
   const auto numbers = [](int64_t count) { return std::vector<T>(static_cast<size_t>(count)); };
   std::vector<T> output = numbers(h.q_len * values), lse = numbers(h.q_len);
+  std::vector<T> all_weights = numbers(h.weights ? h.q_len * h.k_len : 0);
   std::vector<T> d_query = numbers(h.q_len * dims), d_key = numbers(h.k_len * dims);
   std::vector<T> d_value = numbers(h.k_len * values);
   LshTruth truth;
@@ -132,6 +134,7 @@ LshTruth lsh_truth(const rapt::Lsh& lsh, const LshHead& h) {
     lse[i] = most + std::log(sum);
     for (size_t c = 0; c < scores.size(); ++c) {
       weights[c] /= sum;
+      if (h.weights) all_weights[i * h.k_len + looked_at[c]] = weights[c];
       for (int64_t d = 0; d < values; ++d)
         output[i * values + d] += weights[c] * value[looked_at[c] * values + d];
     }
@@ -162,6 +165,7 @@ LshTruth lsh_truth(const rapt::Lsh& lsh, const LshHead& h) {
     return std::vector<double>(from.begin(), from.end());
   };
   truth.output = as_double(output), truth.lse = as_double(lse);
+  truth.weights = as_double(all_weights);
   truth.d_query = as_double(d_query), truth.d_key = as_double(d_key);
   truth.d_value = as_double(d_value);
   return truth;

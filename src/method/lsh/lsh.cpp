@@ -85,7 +85,8 @@ const Declaration Lsh::kDeclaration = {
     "lsh", "queries meet the keys that a random hash puts near them (Reformer)",
     "Kitaev et al. 2020, arXiv:2001.04451", kParameters, kExamples};
 
-const MethodScope Lsh::kScope = {.masks = kMasks, .d_statistic = true};
+const MethodScope Lsh::kScope = {
+    .masks = kMasks, .weights = true, .map = true, .d_statistic = true};
 
 void Lsh::check(const MethodCall& call) const {
   const Problem& p = call.problem;

@@ -52,6 +52,7 @@ LshForward<E>::LshForward(const MethodCall& call, const Lsh& lsh)
       lsh_(lsh),
       sizes_(lsh_sizes(lsh, call.problem.k_len, forward_row_bytes(call.problem))),
       hashed_(call, lsh, sizes_),
+      captures_(call, lsh, sizes_, hashed_),
       threads_(lsh_work(call, sizes_, hashed_.shared()), call.context) {
   const Problem& p = call.problem;
   workers_ = threads_.of_tasks(p.heads * std::max(blocks(), sizes_.most_segments()));
@@ -66,6 +67,7 @@ LshForward<E>::LshForward(const MethodCall& call, const Lsh& lsh)
   head.place(attended_, {p.q_len});
   segment_.place(worker, largest_segment(sizes_, p, hashed_.shared()), p, sizes_.rounds);
   place_engine(worker);
+  captures_.place(worker);
   ScratchPlanner<Per::call> all;
   lanes_ = all.repeat(head, lane_count_);
   scratch_of_workers_ = all.repeat(worker, workers_);
@@ -119,38 +121,46 @@ void LshForward<E>::clear(int64_t task, std::byte* memory) const noexcept {
 }
 
 template <class E>
+void LshForward<E>::add_row(int64_t query, const E* output, E lse,
+                            std::byte* memory) const noexcept {
+  const int64_t dims = call_.problem.value_dim;
+  E* const sum = sum_.in(memory, query);
+  E& top = top_.in(memory)[query];
+  E& total = total_.in(memory)[query];
+  if (uint8_t& attended = attended_.in(memory)[query]; !attended) {
+    attended = 1;
+    std::copy_n(output, dims, sum);
+    top = lse, total = lse == -std::numeric_limits<E>::infinity() ? E(0) : E(1);
+  } else if (lse <= top) {
+    // Without a finite score so far, both are -inf.
+    const E weight = total == 0 ? E(1) : std::exp(lse - top);
+    for (int64_t d = 0; d < dims; ++d) sum[d] += weight * output[d];
+    if (total != 0) total += weight;
+  } else {
+    const E weight = total == 0 ? E(1) : std::exp(top - lse);
+    for (int64_t d = 0; d < dims; ++d) sum[d] = weight * sum[d] + output[d];
+    top = lse, total = weight * total + 1;
+  }
+}
+
+template <class E>
 void LshForward<E>::add(const Segment<E>& segment, std::byte* memory,
                         std::byte* worker) const noexcept {
   const int64_t rows = segment.slots().query_rows(), dims = call_.problem.value_dim;
   const int32_t* const positions = segment.query_positions();
-  const E* output = output_.in(worker);
+  E* output = output_.in(worker);
   const E* const lse = lse_.in(worker);
   const uint8_t* const attended = rows_attended_.in(worker);
-  E* const sums = sum_.in(memory);
+  const E* const sums = sum_.in(memory);
   for (int64_t i = 0; i < rows; ++i, output += dims) {
     if (i + 8 < rows && positions[i + 8] >= 0)
       for (int64_t d = 0; d < dims; d += static_cast<int64_t>(64 / sizeof(E)))
         __builtin_prefetch(sums + positions[i + 8] * dims + d, 1);
     if (positions[i] < 0 || !attended[i]) continue;
-    attended_.in(memory)[positions[i]] = 1;
-    E* const sum = sums + positions[i] * dims;
-    E& top = top_.in(memory)[positions[i]];
-    E& total = total_.in(memory)[positions[i]];
-    if (total == 0) {
-      // An lse of -inf whose scores have overflowed counts until another round has a finite one.
-      std::copy_n(output, dims, sum);
-      top = lse[i], total = lse[i] == -std::numeric_limits<E>::infinity() ? E(0) : E(1);
-    } else if (lse[i] == -std::numeric_limits<E>::infinity()) {
-      continue;
-    } else if (lse[i] <= top) {
-      const E weight = std::exp(lse[i] - top);
-      for (int64_t d = 0; d < dims; ++d) sum[d] += weight * output[d];
-      total += weight;
-    } else {
-      const E weight = std::exp(top - lse[i]);
-      for (int64_t d = 0; d < dims; ++d) sum[d] = weight * sum[d] + output[d];
-      top = lse[i], total = weight * total + 1;
-    }
+    const bool weightless =
+        !(lse[i] > -std::numeric_limits<E>::infinity()) && segment.has_no_finite_score(i, output);
+    add_row(positions[i], output, weightless ? -std::numeric_limits<E>::infinity() : lse[i],
+            memory);
   }
 }
 
@@ -221,11 +231,15 @@ void LshForward<E>::finish(int64_t head, int64_t task, const Outputs& outputs,
   E* const total = total_.in(memory);
   for (int64_t i = begin; i < end; ++i) {
     E* const sum = sum_.in(memory, i);
-    if (!attended_.in(memory)[i]) {
-      if (hashed_.shared() && i < reach.keys && i < reach.end(i))
-        attend_to_self(head, i, memory);
-      else
-        std::fill_n(sum, p.value_dim, E(0));
+    if (attended_.in(memory)[i]) {
+      if (total[i] == 0) {  // softmax of scores that are all -inf
+        top_.in(memory)[i] = std::numeric_limits<E>::quiet_NaN(), total[i] = 1;
+        std::fill_n(sum, p.value_dim, top_.in(memory)[i]);
+      }
+    } else if (hashed_.shared() && i < reach.keys && i < reach.end(i)) {
+      attend_to_self(head, i, memory);
+    } else {
+      std::fill_n(sum, p.value_dim, E(0));
     }
     if (total[i] != 0 && total[i] != 1)
       for (int64_t d = 0; d < p.value_dim; ++d) sum[d] /= total[i];
@@ -250,8 +264,9 @@ template <class E>
 void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
   const int64_t heads = call_.problem.heads,
                 segments = hashed_.shared() ? sizes_.most_segments() : hashed_.most_runs();
-  const int64_t tasks_of_head =
-      1 + hashed_.tasks_of_rows() + sizes_.rounds * (1 + segments) + 2 * blocks();
+  const int64_t tasks_of_head = 1 + hashed_.tasks_of_rows() + sizes_.rounds * (1 + segments) +
+                                2 * blocks() + captures_.tasks_of_weights() +
+                                captures_.tasks_of_map();
   TaskRun tasks(call_.context, heads * tasks_of_head);
   FirstError error;
   for (int64_t first = 0; first < heads; first += lane_count_) {
@@ -285,6 +300,16 @@ void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
     each(blocks(), [&](int64_t head, int64_t task, std::byte* memory, std::byte*) {
       finish(head, task, outputs, memory);
     });
+    if (captures_.tasks_of_weights() > 0)
+      each(captures_.tasks_of_weights(),
+           [&](int64_t head, int64_t task, std::byte* memory, std::byte* worker) {
+             captures_.write_weights(head, task, outputs, memory, worker);
+           });
+    if (captures_.tasks_of_map() > 0)
+      each(captures_.tasks_of_map(),
+           [&](int64_t head, int64_t task, std::byte* memory, std::byte* worker) {
+             captures_.write_map(head, task, outputs, memory, worker);
+           });
   }
 }
 

@@ -2,6 +2,7 @@
 // The forward pass of LSH attention. Heads are in flight together, one or more per thread. Each
 // round adds its results to the rows' sums, by their lse, as merge() does (rapt/state.h).
 #include "method/lsh/first_error.h"
+#include "method/lsh/lsh_captures.h"
 #include "method/lsh/segment.h"
 #include "threads/task_run.h"
 #include "threads/workers.h"
@@ -37,6 +38,7 @@ class LshForward {
                    FirstError& error) const noexcept;
   bool run_engine(const Segment<E>& segment, std::byte* worker, FirstError& error) const noexcept;
   void add(const Segment<E>& segment, std::byte* memory, std::byte* worker) const noexcept;
+  void add_row(int64_t query, const E* output, E lse, std::byte* memory) const noexcept;
   void clear(int64_t task, std::byte* memory) const noexcept;
   void finish(int64_t head, int64_t task, const Outputs& outputs, std::byte* memory) const noexcept;
   void attend_to_self(int64_t head, int64_t query, std::byte* memory) const noexcept;
@@ -46,12 +48,13 @@ class LshForward {
   const Lsh& lsh_;
   const LshSizes sizes_;
   HashedHeads<E> hashed_;
+  LshCaptures<E> captures_;
   SegmentPlaces<E> segment_;
   const Workers threads_;
   int64_t lane_count_ = 1;
   int workers_ = 1;
   // Per query, over rounds r: sum_ = sum e^(lse_r - top) output_r, top_ = the largest lse_r,
-  // total_ = sum e^(lse_r - top).
+  // total_ = sum e^(lse_r - top). A round whose scores are all -inf has the weight 0.
   ComponentPlace<E> sum_, top_, total_;
   ComponentPlace<uint8_t> attended_;  // whether a query attended to a key
   Place<E> output_, lse_;

@@ -36,6 +36,11 @@ struct PairMask final : public Mask {
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
                uint64_t* bits) const noexcept override;
 
+  // Whether the query in a row of the segment attends to the key in one, both of the same head.
+  bool attends(int64_t query_row, int64_t key_row) const noexcept {
+    return positions[key_row] >= 0 && (pairs_of_16(query_row, key_row) & 1) != 0;
+  }
+
  private:
   uint64_t pairs_of_16(int64_t query, int64_t key) const noexcept;
 };

@@ -1,7 +1,9 @@
 #include "method/lsh/segment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 namespace rapt {
 namespace {
@@ -163,6 +165,33 @@ bool Segment<E>::gather(int64_t nth, int64_t piece) noexcept {
   gather_rows(hashed_.value_rows(head_, memory_), key_positions(), slots_.key_rows(), value_dims(),
               static_cast<const E*>(nullptr), places_.value.in(worker_));
   return true;
+}
+
+// Computes scores in the units and the order of the engine, so that they overflow where its scores
+// do.
+template <class E>
+bool Segment<E>::has_no_finite_score(int64_t query_row, E* output) const noexcept {
+  const auto unit = static_cast<E>(call_.problem.scale * std::numbers::log2e);
+  const E* const query = places_.query.in(worker_) + query_row * dims();
+  const int64_t first = query_row / slots_.queries * slots_.queries;
+  const auto each_key = [&](const auto& visit) {
+    for (int64_t row = first; row < first + slots_.keys; ++row)
+      if (mask_.attends(query_row, row) && !visit(row)) return false;
+    return true;
+  };
+  const bool none = each_key([&](int64_t row) {
+    const E* const key = places_.key.in(worker_) + row * dims();
+    E score = 0;
+    for (int64_t d = 0; d < dims(); ++d) score = std::fma(query[d] * unit, key[d], score);
+    return score < 0;  // neither NaN nor +inf
+  });
+  if (!none) return false;
+  std::fill_n(output, value_dims(), E(0));
+  return each_key([&](int64_t row) {
+    const E* const value = places_.value.in(worker_) + row * value_dims();
+    for (int64_t d = 0; d < value_dims(); ++d) output[d] += 0 * value[d];
+    return true;
+  });
 }
 
 AttentionOptions engine_options(const MethodCall& call) {

@@ -67,6 +67,9 @@ class Segment {
   }
   TensorView key() const { return of_keys(places_.key.in(worker_), dims()); }
   TensorView value() const { return of_keys(places_.value.in(worker_), value_dims()); }
+  // Whether a query whose output the engine found to be NaN has only scores of -inf. Then output
+  // [value_dim] becomes the sum of 0 times its values: NaN only where one is not finite.
+  bool has_no_finite_score(int64_t query_row, E* output) const noexcept;
   const PairMask& mask() const noexcept { return mask_; }
   PairMask& mask() noexcept { return mask_; }
 
