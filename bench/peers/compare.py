@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""rapt beside PyTorch, ONNX Runtime and entmax: the same problems, call by call in turn.
+"""rapt beside PyTorch, ONNX Runtime, entmax and reformer-pytorch, call by call in turn.
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
 One thread each. Before the clock runs, the outputs must agree, and so must the gradients
-(training.py, bf16.py, sparse.py, patterns.py). In each round every library computes the problem once, beginning with
+(training.py, bf16.py, sparse.py, patterns.py, lsh.py). In each round every library computes the problem once, beginning with
 another one each time, so that whatever happens to the machine happens to all. Time is CPU time of
 the thread, and it is checked that no other thread worked; a short problem is called several times in
 each turn. A ratio is the median over the rounds of (time of the other) / (time of rapt in the same
@@ -31,6 +31,7 @@ try:
     import torch
     import bf16
     import decode
+    import lsh
     import opponents
     import patterns
     import sparse
@@ -176,9 +177,10 @@ def main():
     sparse_cases = [c for c in sparse.CASES if arguments.filter in c.name]
     pattern_cases = [c for c in patterns.CASES if arguments.filter in c.name]
     decode_cases = [c for c in decode.CASES if arguments.filter in c.name]
+    with_lsh = arguments.filter in lsh.NAME
     with_memory = arguments.filter in training_memory.CASE.name
     if not (cases or training_cases or bf16_cases or sparse_cases or pattern_cases or
-            decode_cases or with_memory) or arguments.rounds < 1:
+            decode_cases or with_lsh or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -238,6 +240,12 @@ def main():
             sys.exit(f"{case.name}: the outputs differ by {difference}")
         add(patterns.row(case, measure(calls, patterns.rounds(arguments.rounds)), skipped,
                          difference))
+    if with_lsh:
+        calls, difference = lsh.prepare(rapt)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{lsh.NAME}: the outputs differ by {difference}")
+        add(*lsh.head(arguments.rounds),
+            lsh.row(measure(calls, lsh.rounds(arguments.rounds)), difference))
     if decode_cases:
         add(*decode.HEAD)
     for case in decode_cases:

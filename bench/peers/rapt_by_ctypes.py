@@ -48,7 +48,15 @@ class COptions(Sized):
                 ("query_starts", c_void_p), ("key_starts", c_void_p), ("map", c_void_p),
                 ("top_k", c_int64), ("entropy", c_int32), ("received", c_int32),
                 ("invariant", c_int32), ("reserved", c_int32), ("dropout", c_double),
-                ("dropout_seed", c_uint64)]
+                ("dropout_seed", c_uint64), ("rotary", c_void_p),
+                ("rotary_query_positions", c_void_p), ("rotary_key_positions", c_void_p),
+                ("rotary_query_start", c_int64), ("rotary_key_start", c_int64),
+                ("cosine_epsilon", c_double), ("relative", c_void_p), ("bias_order", c_int32),
+                ("rotary_keys_are_rotated", c_int32), ("rotary_query_step", c_int64),
+                ("rotary_key_step", c_int64), ("cache_lengths", c_void_p),
+                ("cache_block_table", c_void_p), ("cache_starts", c_void_p),
+                ("add_received", c_int32), ("reserved_at_end", c_int32),
+                ("method", POINTER(CVariant))]
 
 
 class CResults(Sized):  # up to what is used here; the library takes the rest as zero
@@ -82,6 +90,14 @@ def describe(array, read_only=True):
     return CTensor(data=array.ctypes.data, dtype=DTYPES[array.dtype.name], read_only=read_only,
                    rank=array.ndim, shape=lengths(*array.shape),
                    strides=lengths(*(s // array.itemsize for s in array.strides)))
+
+
+def variant_of(spec, tensors):
+    """tensors: name -> array, which must outlive it."""
+    named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
+             for name, array in tensors.items()]
+    return CVariant(spec=spec.encode(), tensor_count=len(named),
+                    tensors=(CNamedTensor * len(named))(*named))
 
 
 class CInstructionSet(Structure):
@@ -129,12 +145,9 @@ class Rapt:
     def _prepare(self, mask, mask_tensors, normalizer, scale, threads=1, **more):
         """A rapt_prepared. mask and normalizer: as in rapt_variant.spec, or none, as
         scale; more: members of rapt_options."""
-        named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
-                 for name, array in mask_tensors.items()]
         options = COptions(**more)
         if mask:
-            variant = CVariant(spec=mask.encode(), tensor_count=len(named),
-                               tensors=(CNamedTensor * len(named))(*named))
+            variant = variant_of(mask, mask_tensors)
             options.masks = (POINTER(CVariant) * 1)(ctypes.pointer(variant))
             options.mask_count = 1
         if normalizer:
@@ -211,15 +224,18 @@ class Rapt:
         return call
 
     def attention(self, query, key, value, mask=None, normalizer=None, scale=None, threads=1,
-                  **mask_tensors):
+                  method=None, method_tensors=None, **mask_tensors):
         """Prepares one problem; returns a function without arguments that computes it into a new
         array [..., q_len, value_dim], with a workspace that it keeps.
 
-        mask and normalizer: as in rapt_variant.spec, the mask's tensors by keyword:
+        mask, normalizer and method: as in rapt_variant.spec, the mask's tensors by keyword:
         mask="boolean(m)", m=array.
         """
         inputs = [describe(x) for x in (query, key, value)]
-        prepared = self._prepare(mask, mask_tensors, normalizer, scale, threads)
+        more = {}
+        if method:
+            more["method"] = ctypes.pointer(variant_of(method, method_tensors or {}))
+        prepared = self._prepare(mask, mask_tensors, normalizer, scale, threads, **more)
         workspace_bytes = c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
                                                               byref(workspace_bytes)))
@@ -231,7 +247,8 @@ class Rapt:
         arguments = (prepared, *map(byref, inputs), byref(results), workspace.ctypes.data,
                      workspace.nbytes)
 
-        def call(_keep_alive=(inputs, results, workspace, query, key, value, mask_tensors)):
+        def call(_keep_alive=(inputs, results, workspace, query, key, value, mask_tensors,
+                              method_tensors)):
             output = np.empty(shape, query.dtype)
             out.data = output.ctypes.data
             status = forward(*arguments)

@@ -1,0 +1,75 @@
+"""LSH attention beside the package reformer-pytorch: the problem, the goal and the table's row.
+
+The package (lucidrains/reformer-pytorch; Kitaev, Kaiser and Levskaya, 2020, arXiv:2001.04451)
+counts a pair in each round in which it meets, and has as many buckets as chunks. In one round with
+the same rotations the outputs must agree; in several its first chunk looks back to another round,
+and each library draws rotations of its own.
+"""
+import importlib.metadata
+import statistics
+
+import numpy as np
+import torch
+from reformer_pytorch import LSHAttention
+
+N, HEAD_DIM, CHUNK, ROUNDS, SEED = 8192, 64, 64, 4, 1
+GOAL = 5
+NAME = f"lsh, causal, {ROUNDS} rounds, n={N}"
+# A call of the package takes seconds.
+SHARE_OF_ROUNDS, FEWEST_ROUNDS = 0.2, 3
+
+
+def rounds(of_others):
+    return max(FEWEST_ROUNDS, round(SHARE_OF_ROUNDS * of_others))
+
+
+def by_rapt(rapt, rows, value, hashes, rotations=None):
+    tensors = {} if rotations is None else {"r": rotations}
+    spec = (f"lsh(rounds={hashes}, chunk={CHUNK}, buckets={N // CHUNK}, duplicates=count-all"
+            f"{', rotations=r' if tensors else ''})")
+    return rapt.attention(rows, rows, value, "causal", method=spec, method_tensors=tensors)
+
+
+def by_package(rows, value, hashes):
+    attention = LSHAttention(bucket_size=CHUNK, n_hashes=hashes, causal=True).eval()
+    inputs = torch.from_numpy(rows), torch.from_numpy(value)
+
+    def call():
+        with torch.inference_mode():
+            return attention(*inputs)[0]
+
+    return call
+
+
+def prepare(rapt):
+    """name -> call, and the largest difference of the outputs of one round."""
+    generator = np.random.default_rng(SEED)
+    rows, value = (generator.standard_normal((1, N, HEAD_DIM), dtype=np.float32) for _ in range(2))
+    torch.manual_seed(SEED)  # the package draws its rotations as they are drawn here
+    rotations = torch.randn(1, HEAD_DIM, 1, N // CHUNK // 2)[0].transpose(0, 1).contiguous().numpy()
+    torch.manual_seed(SEED)
+    package = by_package(rows, value, 1)().numpy()
+    ours = by_rapt(rapt, rows, value, 1, rotations)()
+    # A bucket differs where two projections tie within their rounding, and with it the rows of a
+    # chunk: the median is that of rows whose pairs are the same.
+    difference = float(np.median(np.abs(ours - package).max(-1)))
+    return {"rapt": by_rapt(rapt, rows, value, ROUNDS),
+            "package": by_package(rows, value, ROUNDS)}, difference
+
+
+def head(of_others):
+    version = importlib.metadata.version("reformer-pytorch")
+    return ["",
+            f"LSH attention, d={HEAD_DIM}, one head, chunks of {CHUNK}, beside reformer-pytorch "
+            f"{version} in PyTorch, in {rounds(of_others)} rounds of the clock. The difference is "
+            "the median of the rows' largest, in one round of hashes with the same rotations.",
+            "",
+            "| case | rapt ms | package ms | ratio | goal | | difference |",
+            "|---|---:|---:|---:|---:|---|---:|"]
+
+
+def row(seconds, difference):
+    ratio = statistics.median(x / r for x, r in zip(seconds["package"], seconds["rapt"]))
+    verdict = "met" if ratio >= GOAL else f"short by {100 * (1 - ratio / GOAL):.1f} %"
+    return (f"| {NAME} | {1e3 * min(seconds['rapt']):.1f} | {1e3 * min(seconds['package']):.1f} "
+            f"| {ratio:.1f} | {GOAL} | {verdict} | {difference:.1e} |")
