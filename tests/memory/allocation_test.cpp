@@ -5,6 +5,7 @@
 #include <new>
 
 #include "memory/allocation_hooks.h"
+#include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/method/lsh.h"
 #include "support/call.h"
@@ -103,6 +104,19 @@ TEST(Allocation, NothingWithSharedKeysOfLsh) {
         rapt::plan(rows, rows, rows, options, context).workspace_bytes);
     start_counting();
     scaled_dot_product_attention(rows, rows, rows, options, {state}, workspace, context);
+    EXPECT_EQ(stop_counting().made, 0);
+
+    rapt::BackwardRequest request;
+    request.key = false;
+    rapt::BackwardInputs inputs;
+    inputs.state = state, inputs.d_output = rows;
+    Tensor d_query = filled(DType::f32, {2, 300, 8}, 0),
+           d_value = filled(DType::f32, {2, 300, 8}, 0);
+    workspace.resize(rapt::backward_workspace_bytes(rows, rows, rows, options, request, context));
+    start_counting();
+    scaled_dot_product_attention_backward(rows, rows, rows, options, inputs, request,
+                                          {.d_query = d_query, .d_value = d_value}, workspace,
+                                          context);
     EXPECT_EQ(stop_counting().made, 0);
   }
 }
