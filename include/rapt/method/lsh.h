@@ -21,6 +21,9 @@
 // with these keys and without a token itself). With `count_all` it does not: a pair that meets
 // in several rounds counts as often, as in Trax and Hugging Face.
 //
+// Returned weights and maps are those of the pairs looked at, 0 for all others; scores are -inf for
+// these.
+//
 // Gradients are exact for the pairs looked at; the hash has none. Shared keys: d_query has the
 // gradients of both sides, d_key does not exist. The backward pass needs the forward call's seed.
 // Source: Kitaev, Kaiser & Levskaya 2020, arXiv:2001.04451.
