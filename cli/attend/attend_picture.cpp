@@ -9,6 +9,7 @@
 
 #include "cli/mask/allowed_pairs.h"
 #include "cli/output/tensor_text.h"
+#include "rapt/method/lsh.h"
 
 namespace rapt::cli {
 namespace {
@@ -44,6 +45,39 @@ std::string axis_title(const std::string& of, int64_t length, int64_t cells) {
   return fmt::format("{} ({}{} in a cell)", of, length % cells ? "up to " : "", each);
 }
 
+const Lsh* lsh_of(const Problem& problem) {
+  return dynamic_cast<const Lsh*>(problem.options.method);
+}
+
+// The map of the picture's head alone, with other options than those of the call.
+Tensor map_of_head(const Problem& problem, const CapturePlan& plan, const Method* method,
+                   std::optional<double> scale, Pool pool) {
+  AttentionOptions options = problem.options;
+  options.method = method, options.scale = scale;
+  MapRequest& map = options.map.emplace(*plan.options.map);
+  map.heads = std::span(&plan.picture_head, 1), map.pool = pool;
+  const Inputs& in = problem.inputs;
+  return scaled_dot_product_attention(in.query, in.key, in.value, options, problem.context).map;
+}
+
+// The weights of all pairs that LSH attention may look at: exact attention, or one chunk.
+Tensor exact_map(const Problem& problem, const CapturePlan& plan, const Lsh& lsh) {
+  Lsh all(1);
+  all.chunk = std::max<int64_t>(problem.k_len, 1);
+  const bool shared = lsh.keys == LshKeys::shared;
+  return map_of_head(problem, plan, shared ? &all : nullptr, problem.options.scale,
+                     plan.options.map->pool);
+}
+
+// Per cell, whether LSH attention looks at a pair. The scale does not change which pairs these are;
+// with 0 all of them have a weight.
+std::vector<uint8_t> cells_looked_at(const Problem& problem, const CapturePlan& plan) {
+  const Tensor map = map_of_head(problem, plan, problem.options.method, 0, Pool::max);
+  std::vector<uint8_t> cells;
+  for (int64_t i = 0; i < map.count(); ++i) cells.push_back(element(map.view(), i) != 0);
+  return cells;
+}
+
 std::string title_of(const Problem& problem, const CapturePlan& plan) {
   const MapRequest& map = *plan.options.map;
   std::string title = "Attention weights";
@@ -54,6 +88,7 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
   if (problem.options.cosine) title += ", cosine";
   if (problem.options.rotary.embedding) title += ", rotary";
   if (problem.options.relative.any()) title += ", relative";
+  if (lsh_of(problem)) title += ", exact; hatched: masked or not looked at by lsh";
   for (const std::string& score : problem.scores.specs) title += ", " + score;
   if (problem.normalizer_spec != "softmax") title += ", " + problem.normalizer_spec;
   if (map.rows < problem.q_len || map.columns < problem.k_len) {
@@ -90,16 +125,23 @@ viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const T
   picture.columns = plan.options.map->columns;
   const int64_t cells = picture.rows * picture.columns;
   picture.values.resize(static_cast<size_t>(cells));
-  for (int64_t i = 0; i < cells; ++i) {
-    picture.values[static_cast<size_t>(i)] =
-        static_cast<float>(element(map, plan.picture_position * cells + i));
+  const auto fill = [&](const TensorView& from, int64_t position) {
+    for (int64_t i = 0; i < cells; ++i)
+      picture.values[static_cast<size_t>(i)] =
+          static_cast<float>(element(from, position * cells + i));
+  };
+  if (const Lsh* const lsh = lsh_of(problem)) {
+    fill(exact_map(problem, plan, *lsh).view(), 0);
+    picture.allowed = cells_looked_at(problem, plan);
+  } else {
+    fill(map, plan.picture_position);
+    const std::vector<int64_t> index = head_index(plan.picture_head, problem.leading);
+    for (const int64_t count :
+         count_allowed(problem.masks.pointers, problem.options.bias,
+                       {index.data(), static_cast<int>(index.size()), q_len, k_len}, picture.rows,
+                       picture.columns))
+      picture.allowed.push_back(count > 0);
   }
-  const std::vector<int64_t> index = head_index(plan.picture_head, problem.leading);
-  const std::vector<int64_t> counts = count_allowed(
-      problem.masks.pointers, problem.options.bias,
-      {index.data(), static_cast<int>(index.size()), q_len, k_len}, picture.rows, picture.columns);
-  picture.allowed.reserve(counts.size());
-  for (const int64_t count : counts) picture.allowed.push_back(count > 0);
   if (picture.rows < q_len || picture.columns < k_len) picture.range = range_of(picture);
   picture.title = title_of(problem, plan);
   picture.row_labels = cell_labels("Query", q_len, picture.rows, problem.inputs.words);

@@ -7,7 +7,9 @@
 
 namespace rapt::cli {
 
-// `map`: the map that the plan requested, [..., rows, columns] or [heads, rows, columns].
+// `map`: the map that the plan requested, [..., rows, columns] or [heads, rows, columns]. With LSH
+// attention the picture shows exact weights, and hatches pairs that were not looked at: it computes
+// two maps of its head.
 viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map);
 
 }  // namespace rapt::cli

@@ -47,6 +47,27 @@ TEST_F(PictureTest, MaskedCellsAreNotZeros) {
   EXPECT_FALSE(contains(rapt(with(kText, {"--heatmap", "-"})).out, "masked"));
 }
 
+// As many hatched cells as pairs without a weight, and one in the legend; the numbers are exact.
+TEST_F(PictureTest, PairsThatLshDidNotLookAtAreHatched) {
+  const std::string exact = rapt(with(kText, {"--heatmap", "-"})).out;
+  for (const char* method : {"lsh(1,2,keys=separate)", "lsh(1,2)", "lsh(1,100)"}) {
+    const Ran ran =
+        rapt(with(kText, {"--method", method, "--heatmap", "-", "--weights", "w.npy", "--force"}));
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_TRUE(contains(ran.out, "not looked at by lsh")) << ran.out;
+    const Tensor weights = load("w.npy");
+    const auto numbers = weights.values<float>();
+    EXPECT_EQ(std::ranges::count(ran.out, '/'), std::ranges::count(numbers, 0) + 1) << ran.out;
+  }
+  // The diagonal is looked at in any bucket, and its numbers are those of the exact picture.
+  const std::string lsh =
+      rapt(with(kText, {"--method", "lsh(1,1,keys=separate)", "--heatmap", "-"})).out;
+  const auto first_number = [](const std::string& text) {
+    return text.substr(text.find('.') - 1, 4);
+  };
+  EXPECT_EQ(first_number(lsh), first_number(exact)) << lsh << exact;
+}
+
 TEST_F(PictureTest, MinusInfinityOfABiasIsMaskedToo) {
   save_problem(1, 2, 2, 3, 3, 4);
   Tensor bias(DType::f32, {2, 1, 3});  // key 2 is masked for head 1
