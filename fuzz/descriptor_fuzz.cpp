@@ -1,5 +1,5 @@
-// Problems, masks and scores from any text: an Error, or an object whose own text parses to the
-// same object. No allocation depends on a number in the text.
+// Problems, masks, scores and methods from any text: an Error, or an object whose own text parses
+// to the same object. No allocation depends on a number in the text.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -29,6 +29,12 @@ void mask_from(std::string_view text) {
   require(to_string(*make_mask(once, some_tensor)) == once);
 }
 
+// The text of a method that holds a tensor says <tensor>, which is no name.
+void method_from(std::string_view text) {
+  const std::string once = to_string(*make_method(text, some_tensor));
+  if (once.find('<') == std::string::npos) require(to_string(*make_method(once)) == once);
+}
+
 void problem_from(std::string_view text) {
   const check::Descriptor problem = check::parse_descriptor(text);
   require(problem.heads() >= 0 && std::isfinite(problem.work()) && problem.work() >= 0);
@@ -46,7 +52,8 @@ void problem_from(std::string_view text) {
 
 }  // namespace
 
-// The first letter decides how the rest is parsed: m as a mask, s as a score, else as a problem.
+// The first letter decides how the rest is parsed: m as a mask, s as a score, t as a method,
+// else as a problem.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
@@ -58,6 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 's':
         require(make_score(text, some_tensor).object != nullptr);
+        break;
+      case 't':
+        method_from(text);
         break;
       default:
         problem_from(text);
