@@ -5,8 +5,10 @@
 
 #include "check/draw/drawn_element.h"
 #include "check/draw/drawn_mask.h"
+#include "check/draw/drawn_method.h"
 #include "check/draw/law_grid.h"
 #include "check/draw/sizes.h"
+#include "check/problem/parse_masks.h"
 #include "check/problem/parse_method.h"
 #include "check/problem/parse_normalizer.h"
 #include "check/problem/parse_scores.h"
@@ -65,9 +67,10 @@ class GridProblem {
 
   void method() {
     if (at(kMethodAxis) == "none") return;
-    const std::string text = drawn(rapt::method_declarations(), at(kMethodAxis));
+    const std::string text = drawn_method(random_, at(kMethodAxis));
     Scanner in(text);
     d_.method = parse_method(in);
+    fit_method(at(kMethodAxis), d_);
   }
 
   void dtype() {
@@ -151,12 +154,19 @@ class GridProblem {
       d_.value_dim = random_.chance(0.6) ? d_.head_dim : near({8, 16, 32, 64});
     }
     if (at(kInputsAxis).ends_with("keys") && name != "empty" && random_.chance(0.3)) long_rows();
+    if (has_square_causal())
+      d_.q_len = d_.k_len =
+          name == "empty" ? std::min(d_.q_len, d_.k_len) : std::max(d_.q_len, d_.k_len);
     // Long or wide problems with many heads would be too much work.
     constexpr double kMostWork = 6e4;
     while (d_.work() > kMostWork && d_.head_dim + d_.value_dim > 4 && name != "wide") {
       d_.head_dim = (d_.head_dim + 1) / 2;
       d_.value_dim = (d_.value_dim + 1) / 2;
     }
+  }
+
+  bool has_square_causal() const {
+    return at(kMaskAxis) == "causal" && needs_square_causal(at(kMethodAxis));
   }
 
   // More keys than a list of a sparse normaliser holds (2,048). With scores that differ little,
@@ -232,6 +242,10 @@ class GridProblem {
       add(compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), 3));
     const int count = name == "two" ? 2 : name == "three" ? 3 : 0;
     for (int m = 0; m < count; ++m) add(any_leaf());
+    if (has_square_causal()) {
+      Scanner in("causal");
+      return add(parse_masks(in, d_).front());
+    }
     const bool with_tensors = name.ends_with(kPerBatch);
     const std::string_view alone = name.substr(0, name.size() - with_tensors * kPerBatch.size());
     for (const rapt::Declaration* mask : leaf_masks())

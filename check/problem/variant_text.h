@@ -40,6 +40,7 @@ inline VariantArguments arguments_of(const rapt::Declaration& declaration, const
   for (const rapt::Parameter& p : declaration.parameters) {
     const rapt::Argument value = p.get(variant);
     if (p.type == rapt::ParameterType::integer) arguments.integers[p.name] = value.integer;
+    if (p.type == rapt::ParameterType::real) arguments.reals[p.name] = value.real;
     if (p.type == rapt::ParameterType::choice)
       arguments.words[p.name] = p.choices[static_cast<size_t>(value.integer)];
   }

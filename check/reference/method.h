@@ -5,7 +5,8 @@
 // MeanReference. The build lists them. It is made from the arguments of the method and has
 //
 //   kName               as in the library
-//   restated(problem)   the exact problem that has the results and gradients of the method
+//   restated(problem)   the problem that has the results and gradients of the method: an exact one,
+//                       or one with features (feature_loops.h)
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -36,7 +37,7 @@ inline bool has_reference(std::string_view method) {
   return detail::is_among(method, std::type_identity<MethodReference>());
 }
 
-// The exact problem that has the results of `problem` by a method.
+// The problem that has the results of `problem` by a method.
 inline Problem restated(std::string_view method, const VariantArguments& arguments,
                         Problem problem) {
   return detail::restated_by(method, arguments, std::move(problem),

@@ -155,6 +155,7 @@ Sizes sizes_of(const Problem& p) {
 template <class Real>
 Result<Real> attention(const Problem& p, const Captures& captures, const Sample& sample,
                        const std::function<void(const Row<Real>&)>& also) {
+  if (p.features) throw std::logic_error("feature_loops.h computes problems with features");
   Forward<Real> forward(p);
   const Sizes& sizes = forward.sizes();
   Result<Real> result;

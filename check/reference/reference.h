@@ -25,6 +25,7 @@
 // multiplies and sums the inputs in f32; if `rounds_weights`, the e^(score - maximum) of a row are
 // rounded to 16 bits before they are multiplied by the values; the output is rounded to its dtype.
 // Shares no code with the library, except TensorView, which describes where the elements are.
+#include "check/reference/feature_problem.h"
 #include "check/reference/normalizer.h"
 #include "check/reference/relative_rows.h"
 #include "check/reference/row_transform.h"
@@ -72,6 +73,9 @@ struct Problem {
   bool in_parts = false;  // kernels multiply numbers as sums of bf16; the loops here do not
   // Scores do not depend on query, key and scale, whose gradients are then 0.
   bool constant_scores = false;
+  // Weights are products of features instead; the loops over pairs do not compute them, but
+  // feature_loops.h.
+  std::optional<FeatureProblem> features = {};
 };
 
 // The rows that are computed, in this order: each of `rows` of each of `heads` (flat indices into

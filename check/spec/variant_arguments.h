@@ -1,5 +1,5 @@
 #pragma once
-// The arguments of a score or mask that are whole numbers or words, for its formula.
+// The arguments of a score, mask or method that are numbers or words, for its formula.
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -10,6 +10,7 @@ namespace check {
 
 struct VariantArguments {  // by the names of its parameters
   std::map<std::string_view, int64_t> integers;
+  std::map<std::string_view, double> reals;
   std::map<std::string_view, std::string_view> words;  // of choices
 };
 

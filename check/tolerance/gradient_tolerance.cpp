@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance/feature_tolerance.h"
 #include "check/tolerance/normalizer_errors.h"
 #include "check/tolerance/open_gradients.h"
 #include "check/tolerance/relative_floors.h"
@@ -366,6 +367,7 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
 
 GradientExpectations gradient_expectations(const Problem& problem, const Incoming& incoming,
                                            const Sample& sample) {
+  if (problem.features) return feature_gradient_expectations(problem, incoming);
   return problem.query.dtype == DType::f64 ? expect<double, long double>(problem, incoming, sample)
                                            : expect<float, double>(problem, incoming, sample);
 }

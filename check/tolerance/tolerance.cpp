@@ -7,6 +7,7 @@
 
 #include "check/reference/captured.h"
 #include "check/reference/philox.h"
+#include "check/tolerance/feature_tolerance.h"
 #include "check/tolerance/normalizer_errors.h"
 #include "check/tolerance/score_errors.h"
 
@@ -355,6 +356,7 @@ Verdict Expectation::verdict(std::span<const double> got, const char* what, doub
 }
 
 Expectations expectations(const Problem& problem, const Captures& captures, const Sample& sample) {
+  if (problem.features) return feature_expectations(problem);
   return problem.query.dtype == DType::f64 ? expect<double, long double>(problem, captures, sample)
                                            : expect<float, double>(problem, captures, sample);
 }
