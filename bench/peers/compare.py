@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rapt beside PyTorch, ONNX Runtime, entmax and reformer-pytorch, call by call in turn.
+"""rapt beside PyTorch, ONNX Runtime, entmax, reformer-pytorch and performer-pytorch, call by call in turn.
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
@@ -31,6 +31,7 @@ try:
     import torch
     import bf16
     import decode
+    import feature_maps
     import lsh
     import opponents
     import patterns
@@ -178,9 +179,10 @@ def main():
     pattern_cases = [c for c in patterns.CASES if arguments.filter in c.name]
     decode_cases = [c for c in decode.CASES if arguments.filter in c.name]
     with_lsh = arguments.filter in lsh.NAME
+    feature_cases = [c for c in feature_maps.CASES if arguments.filter in c.name]
     with_memory = arguments.filter in training_memory.CASE.name
-    if not (cases or training_cases or bf16_cases or sparse_cases or pattern_cases or
-            decode_cases or with_lsh or with_memory) or arguments.rounds < 1:
+    if not (cases or training_cases or bf16_cases or sparse_cases or pattern_cases or decode_cases or
+            with_lsh or feature_cases or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -246,6 +248,13 @@ def main():
             sys.exit(f"{lsh.NAME}: the outputs differ by {difference}")
         add(*lsh.head(arguments.rounds),
             lsh.row(measure(calls, lsh.rounds(arguments.rounds)), difference))
+    if feature_cases:
+        add(*feature_maps.head())
+    for case in feature_cases:
+        calls, difference = feature_maps.prepare(case, rapt)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the results differ by {difference}")
+        add(feature_maps.row(case, measure(calls, arguments.rounds), difference))
     if decode_cases:
         add(*decode.HEAD)
     for case in decode_cases:

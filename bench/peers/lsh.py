@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from reformer_pytorch import LSHAttention
 
+from rapt_by_ctypes import variant_of
+
 N, HEAD_DIM, CHUNK, ROUNDS, SEED = 8192, 64, 64, 4, 1
 GOAL = 5
 NAME = f"lsh, causal, {ROUNDS} rounds, n={N}"
@@ -27,7 +29,7 @@ def by_rapt(rapt, rows, value, hashes, rotations=None):
     tensors = {} if rotations is None else {"r": rotations}
     spec = (f"lsh(rounds={hashes}, chunk={CHUNK}, buckets={N // CHUNK}, duplicates=count-all"
             f"{', rotations=r' if tensors else ''})")
-    return rapt.attention(rows, rows, value, "causal", method=spec, method_tensors=tensors)
+    return rapt.attention(rows, rows, value, "causal", method=variant_of(spec, tensors))
 
 
 def by_package(rows, value, hashes):

@@ -93,7 +93,7 @@ def describe(array, read_only=True):
 
 
 def variant_of(spec, tensors):
-    """tensors: name -> array, which must outlive it."""
+    """A variant of a text with its tensors by name. The arrays must outlive it."""
     named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
              for name, array in tensors.items()]
     return CVariant(spec=spec.encode(), tensor_count=len(named),
@@ -224,17 +224,15 @@ class Rapt:
         return call
 
     def attention(self, query, key, value, mask=None, normalizer=None, scale=None, threads=1,
-                  method=None, method_tensors=None, **mask_tensors):
+                  method=None, **mask_tensors):
         """Prepares one problem; returns a function without arguments that computes it into a new
         array [..., q_len, value_dim], with a workspace that it keeps.
 
-        mask, normalizer and method: as in rapt_variant.spec, the mask's tensors by keyword:
-        mask="boolean(m)", m=array.
+        mask and normalizer: as in rapt_variant.spec, the mask's tensors by keyword:
+        mask="boolean(m)", m=array. method: made by variant_of().
         """
         inputs = [describe(x) for x in (query, key, value)]
-        more = {}
-        if method:
-            more["method"] = ctypes.pointer(variant_of(method, method_tensors or {}))
+        more = {"method": ctypes.pointer(method)} if method is not None else {}
         prepared = self._prepare(mask, mask_tensors, normalizer, scale, threads, **more)
         workspace_bytes = c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
@@ -248,7 +246,7 @@ class Rapt:
                      workspace.nbytes)
 
         def call(_keep_alive=(inputs, results, workspace, query, key, value, mask_tensors,
-                              method_tensors)):
+                              method)):
             output = np.empty(shape, query.dtype)
             out.data = output.ctypes.data
             status = forward(*arguments)
