@@ -17,6 +17,7 @@
 //
 // N: a floating-point type, or numbers that carry an error (tolerance/rounded.h). 16-bit outputs
 // and gradients are rounded as they are stored, in the plain loop and as errors, not in the truth.
+#include <limits>
 #include <stdexcept>
 
 #include "check/reference/backward_reference.h"

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 
 #include "base/check_argument.h"
 #include "method/linear/check_state.h"
 #include "method/linear/linear_passes.h"
 #include "method/linear/projection.h"
+#include "rapt/feature_maps.h"
 
 namespace rapt {
 namespace {
@@ -40,6 +42,11 @@ constexpr const char* kMasks[] = {"causal", "lengths"};
 int64_t features_of_kind(const Favor& favor) noexcept {
   return favor.kind == FavorKind::positive ? favor.features : 2 * favor.features;
 }
+
+// The maps of kinds are the first of FeatureMaps, in their order.
+static_assert(std::is_same_v<TypeList<PositiveFeatures, HyperbolicFeatures, TrigonometricFeatures,
+                                      EluFeatures, ReluFeatures, TaylorFeatures>,
+                             FeatureMaps>);
 
 LinearModel model_of(const Favor& favor, const MethodCall& call) {
   const auto features = static_cast<double>(favor.features);

@@ -1,6 +1,10 @@
 // Linear attention; the formulas are in the header, the passes in src/method/linear.
 #include "rapt/method/linear.h"
 
+#include <string>
+#include <type_traits>
+
+#include "base/check_argument.h"
 #include "method/linear/check_state.h"
 #include "method/linear/linear_passes.h"
 #include "rapt/feature_maps.h"
@@ -20,15 +24,22 @@ constexpr Parameter kParameters[] = {
 constexpr const char* kExamples[] = {"elu", "taylor", "elu,normalized=no", "taylor,normalized=no"};
 constexpr const char* kMasks[] = {"causal", "lengths"};
 
-int64_t features_of(LinearMap map, int64_t head_dim) noexcept {
-  return map == LinearMap::taylor ? TaylorFeatures::features(head_dim) : head_dim;
+int64_t features_of(const Linear& linear, int64_t head_dim) noexcept {
+  if (linear.own != nullptr) return linear.own->features;
+  return linear.map == LinearMap::taylor ? TaylorFeatures::features(head_dim) : head_dim;
 }
+
+// The maps of linear follow those of favor in FeatureMaps, in the order of LinearMap.
+static_assert(std::is_same_v<TypeList<PositiveFeatures, HyperbolicFeatures, TrigonometricFeatures,
+                                      EluFeatures, ReluFeatures, TaylorFeatures>,
+                             FeatureMaps>);
 
 LinearModel model_of(const Linear& linear, const MethodCall& call) {
   constexpr int kFirst = 3;  // elu among FeatureMaps
-  return {.map = kFirst + static_cast<int>(linear.map),
+  return {.map = kFirst + static_cast<int>(linear.own != nullptr ? LinearMap::elu : linear.map),
+          .own = linear.own,
           .inputs = call.problem.head_dim,
-          .features = features_of(linear.map, call.problem.head_dim),
+          .features = features_of(linear, call.problem.head_dim),
           .normalized = linear.normalized == Normalized::yes,
           .initial_state = linear.initial_state,
           .final_state = linear.final_state};
@@ -47,7 +58,12 @@ const MethodScope Linear::kSumsScope = {.masks = kMasks,
                                         .causal_lengths_differ = false};
 
 void Linear::check(const MethodCall& call) const {
-  const int64_t features = features_of(map, call.problem.head_dim);
+  constexpr int64_t kMostFeatures = int64_t{1} << 20;
+  if (own != nullptr && (own->features < 1 || own->features > kMostFeatures || !own->apply))
+    fail(ErrorCode::argument, "own",
+         "own has " + std::to_string(own->features) + " features and " + (own->apply ? "a" : "no") +
+             " function apply; expected 1 to " + std::to_string(kMostFeatures) + " and one");
+  const int64_t features = features_of(*this, call.problem.head_dim);
   check_state("initial_state", initial_state, call, features);
   check_state("final_state", final_state, call, features);
 }
@@ -58,11 +74,14 @@ MethodPlan Linear::plan(const MethodCall& call) const {
 
 void Linear::forward(const MethodCall& call, const MethodResults& results,
                      std::byte* scratch) const {
+  check_no_power(initial_state);
   run_linear(call, model_of(*this, call), results, scratch);
 }
 
 MethodPlan Linear::plan_backward(const MethodCall& call, const WantedGradients& wanted) const {
   check_no_state(initial_state, final_state);
+  if (own != nullptr && !own->backward)
+    fail(ErrorCode::unsupported, "own", "own has no function backward; gradients need one");
   return plan_linear_backward(call, model_of(*this, call), wanted);
 }
 

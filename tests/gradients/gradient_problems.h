@@ -40,7 +40,7 @@ inline void draw_method(GridPoint& point, Random& random) {
   point[kMethodAxis] =
       static_cast<uint8_t>(random.chance(0.1) ? random.between(1, methods - 1) : 0);
   for (const size_t axis : {kCaptureAxis, kBiasAxis, kScoreAxis, kBiasOrderAxis, kNormalizerAxis,
-                            kPackedAxis, kRelativeAxis, kRowsAxis})
+                            kPackedAxis, kRelativeAxis, kRowsAxis, kScaleAxis, kInputsAxis})
     if (conflict(kMethodAxis, point[kMethodAxis], axis, point[axis])) point[axis] = 0;
 }
 

@@ -71,7 +71,9 @@ TEST(Allocation, NothingWithAMethod) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
   for (const char* line :
        {"h2q70k150d8:bf16:mask=causal:method=mean", "b2h4/2q9k9d8:mask=lengths:method=mean",
-        "h2q70k150d8:bf16:mask=causal:method=lsh(2,16,keys=separate)"}) {
+        "h2q70k150d8:bf16:mask=causal:method=lsh(2,16,keys=separate)",
+        "h2q150k150d8:bf16:mask=causal:method=favor(40,hyperbolic,exponent=-0.05)",
+        "h2q70k150d8:method=linear(taylor)"}) {
     SCOPED_TRACE(line);
     const Case c(parse_descriptor(line));
     Reversed reversed;

@@ -2,6 +2,7 @@
 // unbiased.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -36,6 +37,45 @@ struct Estimates {
   }
 };
 
+// phi(x) for rows x, as favor makes it: the state behind the one key x. [row][feature]
+std::vector<Vector> features_of(rapt::Favor favor, const std::vector<Vector>& rows) {
+  const auto count = static_cast<int64_t>(rows.size()), dims = static_cast<int64_t>(rows[0].size());
+  const int64_t features =
+      favor.kind == rapt::FavorKind::positive ? favor.features : 2 * favor.features;
+  Tensor keys(DType::f64, {count, 1, dims}), value(DType::f64, {count, 1, 1}),
+      state(DType::f64, {count, features + 1, 2});
+  for (int64_t i = 0; i < count; ++i)
+    std::ranges::copy(rows[static_cast<size_t>(i)],
+                      keys.values<double>().subspan(static_cast<size_t>(i * dims)).begin());
+  std::ranges::fill(value.values<double>(), 1);
+  favor.final_state = state.view();
+  (void)scaled_dot_product_attention(keys, keys, value, {.scale = 1, .method = &favor});
+  std::vector<Vector> all;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto of_row = state.values<double>().subspan(static_cast<size_t>(i * (features + 1) * 2),
+                                                       static_cast<size_t>((features + 1) * 2));
+    const double factor = std::exp2(of_row[static_cast<size_t>(features * 2)]);
+    Vector phi(static_cast<size_t>(features));
+    for (size_t f = 0; f < phi.size(); ++f) phi[f] = factor * of_row[2 * f + 1];
+    all.push_back(std::move(phi));
+  }
+  return all;
+}
+
+// The estimate of e^(x . y) is e^lse of the query x and the key y. Sums of as many terms differ by
+// a rounding for each at most.
+void expect_lse(const rapt::Favor& favor, const Vector& x, const Vector& y, double estimate) {
+  const auto dims = static_cast<int64_t>(x.size());
+  Tensor query(DType::f64, {1, dims}), key(DType::f64, {1, dims}), value(DType::f64, {1, 1});
+  std::ranges::copy(x, query.values<double>().begin());
+  std::ranges::copy(y, key.values<double>().begin());
+  value.values<double>()[0] = 1;
+  const AttentionResult got =
+      scaled_dot_product_attention(query, key, value, {.scale = 1, .method = &favor});
+  EXPECT_NEAR(std::exp(get(got.statistic, Dims{0})), estimate,
+              static_cast<double>(favor.features) * 0x1p-52 * estimate);
+}
+
 // Performers, Lemma 2, for one row of the projection.
 TEST(RandomFeatures, HaveTheErrorsOfTheLemma) {
   constexpr int64_t kDims = 8, kDraws = 1000000;
@@ -45,23 +85,32 @@ TEST(RandomFeatures, HaveTheErrorsOfTheLemma) {
   for (size_t d = 0; d < kDims; ++d) sum[d] = x[d] + y[d], difference[d] = x[d] - y[d];
   const double truth = std::exp(product(x, y)), p = product(sum, sum),
                m = product(difference, difference);
-  const double halves = (product(x, x) + product(y, y)) / 2;
   const Tensor w = rapt::favor_projection(kDraws, kDims, 1, rapt::ProjectionRows::independent);
-  Estimates positive{truth}, hyperbolic{truth}, trigonometric{truth};
-  for (int64_t i = 0; i < kDraws; ++i) {
-    const auto row = w.values<double>().subspan(static_cast<size_t>(i * kDims), kDims);
-    const double s = product(row, sum);
-    positive.add(std::exp(s - halves));
-    hyperbolic.add((std::exp(s - halves) + std::exp(-s - halves)) / 2);
-    trigonometric.add(std::exp(halves) * std::cos(product(row, difference)));
+  Estimates of_kind[3] = {{truth}, {truth}, {truth}};
+  for (const auto kind :
+       {rapt::FavorKind::positive, rapt::FavorKind::hyperbolic, rapt::FavorKind::trigonometric}) {
+    rapt::Favor favor;
+    favor.features = kDraws, favor.kind = kind, favor.projection = w.view();
+    const std::vector<Vector> phi = features_of(favor, {x, y});
+    Estimates& estimates = of_kind[static_cast<int>(kind)];
+    for (size_t i = 0; i < kDraws; ++i) {
+      const double first = phi[0][i] * phi[1][i];
+      if (kind == rapt::FavorKind::positive) {
+        estimates.add(first);
+        continue;
+      }
+      const double second = phi[0][i + kDraws] * phi[1][i + kDraws];
+      estimates.add(kind == rapt::FavorKind::hyperbolic ? (first + second) / 2 : first + second);
+    }
+    expect_lse(favor, x, y, estimates.mean());
   }
   const double of_positive = std::exp(p) * truth * truth * (1 - std::exp(-p));
   const double of_hyperbolic = (1 - std::exp(-p)) * of_positive / 2;
   const double of_trigonometric =
       std::exp(p) / (truth * truth) * (1 - std::exp(-m)) * (1 - std::exp(-m)) / 2;
-  for (const auto& [e, expected] : {std::pair{&positive, of_positive},
-                                    {&hyperbolic, of_hyperbolic},
-                                    {&trigonometric, of_trigonometric}}) {
+  for (const auto& [e, expected] : {std::pair{&of_kind[0], of_positive},
+                                    {&of_kind[1], of_hyperbolic},
+                                    {&of_kind[2], of_trigonometric}}) {
     EXPECT_NEAR(e->mean(), truth, 3 * e->mean_deviation());
     EXPECT_NEAR(e->error(), expected, 3 * e->error_deviation());
   }
@@ -70,25 +119,28 @@ TEST(RandomFeatures, HaveTheErrorsOfTheLemma) {
 // Blocks of orthogonal rows: unbiased in the directions in which a Q with signs of its own is not,
 // and better than independent rows where the variance is small enough to be measured.
 TEST(RandomFeatures, OrthogonalRowsAreUnbiasedAndBetter) {
-  constexpr int64_t kDims = 16, kBlocks = 32768;
+  constexpr int64_t kDims = 16, kBlocks = 65536;
   constexpr double kLengths[] = {1, 0.5};
   double errors[2][2][2];  // [rows][sign][length]
   for (const auto rows : {rapt::ProjectionRows::orthogonal, rapt::ProjectionRows::independent}) {
+    rapt::Favor favor;
     const Tensor w = rapt::favor_projection(kBlocks * kDims, kDims, 2, rows);
+    favor.features = kBlocks * kDims, favor.projection = w.view();
     for (int negative = 0; negative < 2; ++negative)
       for (int nth = 0; nth < 2; ++nth) {
         const double length = kLengths[nth], square = length * length;
-        const Vector twice(kDims, (negative ? -2 : 2) * length / 4);  // x + y, with y = x
+        const Vector x(kDims, (negative ? -1 : 1) * length / 4);  // y = x
+        const Vector phi = features_of(favor, {x})[0];
         Estimates blocks{std::exp(square)};
-        for (int64_t b = 0; b < kBlocks; ++b) {
+        for (size_t b = 0; b < kBlocks; ++b) {
           double sum = 0;
-          for (int64_t i = b * kDims; i < (b + 1) * kDims; ++i)
-            sum += std::exp(
-                product(w.values<double>().subspan(static_cast<size_t>(i * kDims), kDims), twice) -
-                square);
+          for (size_t i = b * kDims; i < (b + 1) * kDims; ++i) sum += phi[i] * phi[i];
           blocks.add(sum / kDims);
         }
         EXPECT_NEAR(blocks.mean(), blocks.truth, 3 * blocks.mean_deviation()) << length;
+        if (rows == rapt::ProjectionRows::orthogonal) {
+          EXPECT_NEAR(blocks.mean() / blocks.truth, 1, 0.01) << length;
+        }
         errors[static_cast<int>(rows)][negative][nth] = blocks.error();
       }
   }

@@ -108,12 +108,13 @@ class Method {
   // Checks the parameters against the call. Tensors have their shapes and dtypes checked here, and
   // nowhere else; data pointers may be null, because plan() reads no element. Parameter::range does
   // not apply to the elements of a method's tensors: forward() and backward() must be correct, or
-  // at least in bounds, for any elements. Throws Error(argument, shape, dtype).
+  // at least in bounds, for any elements, or reject them before they write. Throws Error(argument,
+  // shape, dtype).
   virtual void check(const MethodCall& call) const = 0;
 
   // What forward() needs. Throws Error(overflow).
   virtual MethodPlan plan(const MethodCall& call) const = 0;
-  // Throws Error(cancelled).
+  // Throws Error(cancelled), and Error(argument) for elements of its tensors that it rejects.
   virtual void forward(const MethodCall& call, const MethodResults& results,
                        std::byte* scratch) const = 0;
 

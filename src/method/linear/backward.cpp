@@ -55,10 +55,12 @@ class LinearBackward {
               });
       return;
     }
+    const FeatureRanges ranges(c_.model.features, threads.workers);
     int64_t tasks = 0;
-    for (int64_t head = 0; head < c_.p.heads; ++head)
-      tasks +=
-          tasks_of(of_queries(head), threads.workers) + tasks_of(of_keys(head), threads.workers);
+    for (int64_t head = 0; head < c_.p.heads; ++head) {
+      tasks += tasks_of(of_queries(head), ranges);
+      if (sums_queries()) tasks += tasks_of(of_keys(head), ranges);
+    }
     TaskRun run(c_.call.context, tasks);
     for (int64_t task = 0; task < shared_.components(); ++task)
       run_component(task, 0, [&](const SweepShape& shape, ChunkSums<E>& sums, const auto& visit) {
@@ -69,6 +71,7 @@ class LinearBackward {
   }
 
  private:
+  bool sums_queries() const noexcept { return g_.wanted.key || g_.wanted.value; }
   SweepShape of_queries(int64_t head) const noexcept {
     const KeyReach reach = c_.call.reach(head);
     return {reach.keys, c_.p.q_len, reach.causal, false, true, c_.call.context.cancel};
@@ -96,7 +99,7 @@ class LinearBackward {
           .d_sums = layout_.d_sums.in(memory),
           .query_powers = layout_.query_powers.in(memory)};
       sum_keys(h, sweep);
-      if (g_.wanted.key || g_.wanted.value) sum_queries(h, sweep);
+      if (sums_queries()) sum_queries(h, sweep);
     }
   }
 
@@ -138,7 +141,8 @@ class LinearBackward {
                       count, dims, E(1), c_.tile, lanes.d_y_t);
     std::fill_n(lanes.d_units, c_.tile, E(0));
     if (c_.model.normalized) {
-      lanes.weigh(sums, own, state);
+      lanes.weigh(sums, own);
+      lanes.sum_weights(sums, own, state);
       c_.route_of_rows(h.output.dtype)
           .pack_queries(rows_at(h.output, first), h.output.strides[0], h.output.strides[1], count,
                         dims, E(1), c_.tile, lanes.output_t);
@@ -192,7 +196,7 @@ class LinearBackward {
       lanes.use_row_powers(state.power);
     }
     if (g_.wanted.value) {
-      lanes.weigh(sums, own, state);
+      lanes.weigh(sums, own);
       lanes.sum_rows(sums, own, state);
       store(h.shared.value, layout_.d_value, g_.targets.value, h, c_.p.k_len, c_.p.value_dim, E(1),
             ~uint64_t{0}, {first, count}, lanes);

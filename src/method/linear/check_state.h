@@ -10,4 +10,8 @@ void check_state(const char* name, const TensorView& state, const MethodCall& ca
 // Throws Error(unsupported) for a call with gradients that has a state.
 void check_no_state(const TensorView& initial_state, const TensorView& final_state);
 
+// Throws Error(argument) for a finite power in an initial state, other than 0 and that of no keys:
+// the state of another map. Reads the state.
+void check_no_power(const TensorView& initial_state);
+
 }  // namespace rapt

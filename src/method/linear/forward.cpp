@@ -26,9 +26,9 @@ class LinearForward {
               });
       return;
     }
+    const FeatureRanges ranges(c_.model.features, threads.workers);
     int64_t tasks = 0;
-    for (int64_t head = 0; head < c_.p.heads; ++head)
-      tasks += tasks_of(shape_of(head), threads.workers);
+    for (int64_t head = 0; head < c_.p.heads; ++head) tasks += tasks_of(shape_of(head), ranges);
     TaskRun run(c_.call.context, tasks);
     for (int64_t head = 0; head < c_.p.heads; ++head)
       with_sums(head, layout_.heads.nth(scratch_, 0), [&](auto& sums, const auto& shape) {
@@ -70,7 +70,8 @@ class LinearForward {
       lanes.maker.make({query, first, count}, c_.query_factor, lanes.features, c_.tile,
                        lanes.powers);
       lanes.meet(sums, own, state.power);
-      lanes.weigh(sums, own, state);
+      lanes.weigh(sums, own);
+      if (c_.model.normalized) lanes.sum_weights(sums, own, state);
       lanes.sum_rows(sums, own, state);
       finish(lanes, head, first, count, lanes.attended(own, state.power));
     };

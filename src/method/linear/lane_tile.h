@@ -118,14 +118,9 @@ class LaneTile {
     return any;
   }
 
-  // weights [tokens of the chunk][tile] and weight_sums [tile] of these and of the state.
-  void weigh(const ChunkSums<E>& sums, const OwnChunk& own, const LinearState<E>& state) noexcept {
+  // weights [tokens of the chunk][tile]
+  void weigh(const ChunkSums<E>& sums, const OwnChunk& own) noexcept {
     const int64_t n = own.end - own.begin;
-    std::fill_n(weight_sums, c_.tile, E(0));
-    if (state.power > kNoPower<E>) {
-      c_.kernels.add_weighted_rows(features, state.totals, c_.model.features, c_.tile, weight_sums);
-      c_.kernels.scale_columns(weight_sums, state_factors, nullptr, 1, c_.tile, weight_sums);
-    }
     if (n == 0) return;
     std::fill_n(weights_, n * c_.tile, E(0));
     const E* const of = sums.features_of(own.slot) + own.begin;
@@ -134,8 +129,20 @@ class LaneTile {
                            weights_);
     });
     scale(sums, own, weights_);
-    c_.kernels.add_weighted_rows(weights_, sums.units_of(own.slot) + own.begin, n, c_.tile,
-                                 weight_sums);
+  }
+
+  // weight_sums [tile] of the state and of the weights.
+  void sum_weights(const ChunkSums<E>& sums, const OwnChunk& own,
+                   const LinearState<E>& state) noexcept {
+    std::fill_n(weight_sums, c_.tile, E(0));
+    if (state.power > kNoPower<E>) {
+      c_.kernels.add_weighted_rows(features, state.totals, c_.model.features, c_.tile, weight_sums);
+      c_.kernels.scale_columns(weight_sums, state_factors, nullptr, 1, c_.tile, weight_sums);
+    }
+    const int64_t n = own.end - own.begin;
+    if (n > 0)
+      c_.kernels.add_weighted_rows(weights_, sums.units_of(own.slot) + own.begin, n, c_.tile,
+                                   weight_sums);
   }
 
   // output_t from the state and the weights.

@@ -23,6 +23,7 @@
 
 #include "kernels/kernel_table.h"
 #include "method/method_call.h"
+#include "rapt/feature_map/own_features.h"
 
 namespace rapt {
 
@@ -32,8 +33,9 @@ inline constexpr int64_t kFeatureBlock = 128;  // features that a product sums a
 
 // The parameters of a method (favor, linear) that its sums depend on.
 struct LinearModel {
-  int map = 0;         // index in FeatureMaps
-  int64_t inputs = 0;  // of the map: rows of the projection, or head_dim
+  int map = 0;                       // index in FeatureMaps
+  const OwnFeatures* own = nullptr;  // in its place; `map` is then one without a projection
+  int64_t inputs = 0;                // of the map: rows of the projection, or head_dim
   int64_t features = 0;
   bool normalized = true;  // is the output divided by the sum of weights?
   // Of maps with a projection. A row w of it gives the exponent B w . x + A |w|^2 with

@@ -56,11 +56,23 @@ struct SweepShape {
   bool stopped() const noexcept { return cancel && cancel->cancelled(); }
 };
 
+// The features of a state in ranges, one for each worker at most.
+struct FeatureRanges {
+  int64_t length, count;
+
+  FeatureRanges(int64_t features, int workers) noexcept {
+    constexpr int64_t kStep = 6;  // rows of a register tile (kernels/vector/gradients.simd.h)
+    const int64_t steps = (features + kStep - 1) / kStep;
+    length = (steps + workers - 1) / workers * kStep;
+    count = (features + length - 1) / length;
+  }
+};
+
 // The tasks that sweep_together() runs, for the report of progress.
-inline int64_t tasks_of(const SweepShape& shape, int workers) noexcept {
+inline int64_t tasks_of(const SweepShape& shape, const FeatureRanges& ranges) noexcept {
   const int64_t blocks = (shape.chunks() + kSharedSlots - 1) / kSharedSlots;
   const int64_t lanes = shape.causal ? shape.chunks() : chunks_of(shape.lanes);
-  return shape.chunks() + blocks * workers + lanes;
+  return shape.chunks() + blocks * ranges.count + lanes;
 }
 
 // Calls visit(lanes, own, state, first, count) for the tiles of a chunk of lanes.
@@ -106,11 +118,7 @@ void sweep_together(const LinearCall<E>& c, const SweepShape& shape, const Sweep
   const auto parallel = [&](int64_t tasks, const auto& work) {
     run.run(tasks, threads.workers, threads.to_executor, work);
   };
-  // Ranges of features are whole register tiles of the sums (kernels/vector/gradients.simd.h).
-  constexpr int64_t kStep = 6;
-  const int64_t steps = (c.model.features + kStep - 1) / kStep;
-  const int64_t range = (steps + threads.workers - 1) / threads.workers * kStep;
-  const int64_t ranges = (c.model.features + range - 1) / range;
+  const FeatureRanges ranges(c.model.features, threads.workers);
   for (int64_t begin = 0; begin < shape.chunks(); begin += kSharedSlots) {
     const int64_t slots = std::min(kSharedSlots, shape.chunks() - begin);
     parallel(slots, [&](int64_t slot, int worker) noexcept {
@@ -118,8 +126,9 @@ void sweep_together(const LinearCall<E>& c, const SweepShape& shape, const Sweep
       sums.prepare(slot, shape.chunk(begin + slot), maker, shape.check_features);
     });
     for (int64_t slot = 0; slot < slots; ++slot) sums.find_power(slot, shape.chunk(begin + slot));
-    parallel(ranges, [&](int64_t nth, int worker) noexcept {
-      const int64_t from = nth * range, to = std::min(from + range, c.model.features);
+    parallel(ranges.count, [&](int64_t nth, int worker) noexcept {
+      const int64_t from = nth * ranges.length,
+                    to = std::min(from + ranges.length, c.model.features);
       for (int64_t slot = 0; slot < slots; ++slot)
         sums.add(slot, shape.chunk(begin + slot), from, to, places.add, scratch_of(worker));
     });

@@ -1,7 +1,10 @@
 #pragma once
 // Features of a tile of tokens.
+#include <optional>
+
 #include "base/scratch_planner.h"
 #include "method/linear/linear_call.h"
+#include "method/linear/own_map.h"
 
 namespace rapt {
 
@@ -11,6 +14,7 @@ struct TokenFeaturesPlaces {
   Place<E> inputs;        // [inputs][tile], if the map projects
   Place<E> half_squares;  // [tile]
   Place<E> largest;       // [tile], which the product writes
+  OwnMapPlaces own;       // if the map is the caller's own
 };
 
 template <class E>
@@ -21,6 +25,7 @@ TokenFeaturesPlaces<E> place_token_features(const LinearCall<E>& c,
   planner.place_if(c.map.projects, places.inputs, {c.model.inputs, c.tile});
   planner.place(places.half_squares, {c.tile});
   planner.place(places.largest, {c.tile});
+  places.own = place_own_map(c.model.own, c.p.head_dim, planner);
   return places;
 }
 
@@ -43,7 +48,9 @@ class TokenFeatures {
         x_t_(places.x_t.in(scratch)),
         inputs_(c.map.projects ? places.inputs.in(scratch) : x_t_),
         half_squares_(places.half_squares.in(scratch)),
-        largest_(places.largest.in(scratch)) {}
+        largest_(places.largest.in(scratch)) {
+    if (c.model.own != nullptr) own_.emplace(*c.model.own, places.own, scratch);
+  }
 
   // features [features], rows `stride` apart; powers [tile], if features have powers. Lanes beyond
   // the tokens have the features of 0.
@@ -58,13 +65,17 @@ class TokenFeatures {
       c_.products().scores(x_t_, c_.projection, dims, c_.model.inputs, dims, E(1), inputs_,
                            largest_);
     }
-    c_.map.apply(tile(features, stride, powers));
+    if (own_)
+      own_->apply(tile(features, stride, powers), rows.count);
+    else
+      c_.map.apply(tile(features, stride, powers));
   }
 
   // d_features [features][tile] of the features that make() has made last -> d_x_t
   // [head_dim][tile].
   void backward(E* features, E* d_features, E* d_x_t) noexcept {
     const int64_t dims = c_.p.head_dim;
+    if (own_) return own_->backward(tile(features, c_.tile, nullptr), {d_features, d_x_t, nullptr});
     if (!c_.map.projects) {
       c_.map.backward(tile(features, c_.tile, nullptr), {d_features, d_x_t, nullptr});
       return;
@@ -90,6 +101,7 @@ class TokenFeatures {
 
   const LinearCall<E>& c_;
   E *x_t_, *inputs_, *half_squares_, *largest_;
+  std::optional<OwnMap<E>> own_;
 };
 
 }  // namespace rapt
