@@ -88,15 +88,15 @@ std::vector<int64_t> prompt_tokens(const GenerateArguments& a, const text::Token
   return {stop_tokens.front()};
 }
 
-void choose_head(const GenerateSettings& settings, const nn::LanguageModelSpec& spec,
+void choose_head(const GenerateSettings& settings, const nn::DecodingSizes& sizes,
                  generation::GeneratorOptions& options) {
-  const generation::LayerHead chosen{settings.layer.value_or(spec.layers - 1), settings.head};
-  if (chosen.layer >= spec.layers)
+  const generation::LayerHead chosen{settings.layer.value_or(sizes.layers - 1), settings.head};
+  if (chosen.layer >= sizes.layers)
     throw usage_error(fmt::format("--attention-layer: the model has layers 0 to {}, got {}",
-                                  spec.layers - 1, chosen.layer));
-  if (chosen.head >= spec.heads)
+                                  sizes.layers - 1, chosen.layer));
+  if (chosen.head >= sizes.heads)
     throw usage_error(fmt::format("--attention-head: the model has heads 0 to {}, got {}",
-                                  spec.heads - 1, chosen.head));
+                                  sizes.heads - 1, chosen.head));
   options.attention = chosen;
 }
 
@@ -166,12 +166,14 @@ void run_generate(const GenerateArguments& a) {
   const std::vector<int64_t> prompt =
       prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
   check_generation_memory(folder, settings.dtype, options, std::ssize(prompt));
-  const nn::LanguageModel model = read_folder_model(folder, tokenizer, settings.dtype);
+  const GenerationModel model = read_folder_model(folder, tokenizer, settings.dtype);
   options.vocabulary = tokenizer.vocabulary();
-  if (attention) choose_head(settings, model.spec, options);
+  if (attention) choose_head(settings, model.sizes, options);
   stop_if_interrupted();
 
-  generation::Generator generator(model, options, prompt, settings.context);
+  generation::Generator generator =
+      model.mapped ? generation::Generator(*model.mapped, options, prompt, settings.context)
+                   : generation::Generator(*model.converted, options, prompt, settings.context);
   report.prompt_tokens = std::ssize(prompt);
   report.texts.resize(static_cast<size_t>(options.sequences));
   TextOutput output(!a.json && options.sequences == 1);
@@ -197,9 +199,9 @@ Command add_generate(CLI::App& root) {
   const auto a = arguments_of<GenerateArguments>(*app);
   add_generate_options(*app, *a);
   app->footer(
-      "Models are folders of Hugging Face transformers: GPT-2, Llama and Qwen3. Without a prompt "
-      "a\n"
-      "text begins behind the token that ends texts (eos_token_id), where the model has one.\n"
+      "Models are folders of Hugging Face transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3 and\n"
+      "Gemma 2; --dtype bf16 computes GPT-2, Llama and Qwen3 alone. Without a prompt a text\n"
+      "begins behind the token that ends texts (eos_token_id), where the model has one.\n"
       "--top-k, --top-p and --min-p apply in this order. The same seed gives the same text, for\n"
       "any number of threads; the speed is told on standard error.\n\n"
       "  rapt generate model --prompt \"The cat sat\" --length 40 --temperature 0\n"

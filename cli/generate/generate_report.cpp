@@ -13,14 +13,14 @@ const char* finish_name(generation::Finish finish) {
   return generation::kFinishNames[static_cast<int>(finish)];
 }
 
-Json model_part(const nn::LanguageModel& model) {
-  return {{"layout", nn::kLanguageModelLayoutNames[static_cast<int>(model.spec.layout)]},
-          {"vocabulary", model.spec.vocabulary},
-          {"context", model.spec.context},
-          {"layers", model.spec.layers},
-          {"heads", model.spec.heads},
-          {"features", model.spec.features},
-          {"dtype", name_of(model.dtype())}};
+Json model_part(const GenerationModel& model) {
+  return {{"layout", model.family},
+          {"vocabulary", model.sizes.vocabulary},
+          {"context", model.sizes.context},
+          {"layers", model.sizes.layers},
+          {"heads", model.sizes.heads},
+          {"features", model.features},
+          {"dtype", name_of(model.sizes.dtype)}};
 }
 
 Json sampling_part(const generation::SamplingOptions& sampling) {
@@ -55,7 +55,7 @@ std::string generate_summary(const GenerateReport& report) {
   return line;
 }
 
-Json generate_document(const GenerateReport& report, const nn::LanguageModel& model,
+Json generate_document(const GenerateReport& report, const GenerationModel& model,
                        const generation::GeneratorOptions& options,
                        const std::string& attention_file) {
   Json document = {{"schema", "rapt.generate/1"}, {"build", build_info()}};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/generate/generate_arguments.h"
+#include "cli/generate/model_folder.h"
 
 namespace rapt::cli {
 
@@ -30,8 +31,7 @@ struct GenerateReport {
 std::string generate_summary(const GenerateReport& report);
 
 // The document; schema: docs/json.md. `options` are those of the run.
-nlohmann::ordered_json generate_document(const GenerateReport& report,
-                                         const nn::LanguageModel& model,
+nlohmann::ordered_json generate_document(const GenerateReport& report, const GenerationModel& model,
                                          const generation::GeneratorOptions& options,
                                          const std::string& attention_file);
 

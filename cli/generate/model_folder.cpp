@@ -48,6 +48,16 @@ std::vector<std::string_view> lacking_characters(const text::Tokenizer& tokenize
   return lacking;
 }
 
+// Of a model of layers while it is loaded: a table or a layer is made with gradients, which are
+// then freed.
+double converted_bytes(const nn::LanguageModelSpec& spec, DType dtype) {
+  const double parameters = count_parameters(spec);
+  const double table = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.features);
+  const double layer = (parameters - table) / static_cast<double>(spec.layers);
+  return parameters * static_cast<double>(size_of(dtype)) +
+         std::max(table, layer) * static_cast<double>(size_of(DType::f32));
+}
+
 }  // namespace
 
 std::string model_folder_of(const std::string& folder) {
@@ -73,29 +83,44 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
 
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt) {
-  const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
-  // A table or a layer is made with gradients, which are then freed.
-  const double parameters = count_parameters(spec);
-  const double table = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.features);
-  const double layer = (parameters - table) / static_cast<double>(spec.layers);
-  const double weights = parameters * static_cast<double>(size_of(dtype)) +
-                         std::max(table, layer) * static_cast<double>(size_of(DType::f32));
+  double weights = 0, cache = 0;
   // A longer prompt is rejected by the generator.
-  const double cache = generation_bytes(spec, dtype, options, std::min(prompt, spec.context));
+  if (dtype == DType::f32) {
+    const model::DecoderInfo info = model::load_decoder_info(folder);
+    weights = static_cast<double>(info.copied_bytes);
+    cache =
+        generation_bytes(decoder_sizes(info.spec), options, std::min(prompt, info.spec.context));
+  } else {
+    const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
+    weights = converted_bytes(spec, dtype);
+    cache = generation_bytes(spec, dtype, options, std::min(prompt, spec.context));
+  }
   require_memory(weights + cache,
                  fmt::format("weights while they are loaded {}, keys, values and temporaries {}",
                              bytes_text(weights), bytes_text(cache)),
                  "they grow with the prompt, --length and --num");
 }
 
-nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
-                                    DType dtype) {
-  nn::LanguageModel model = checkpoint::load_model(folder, dtype, nn::Frozen::yes);
-  if (tokenizer.vocabulary() > model.spec.vocabulary)
+GenerationModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
+                                  DType dtype) {
+  GenerationModel model;
+  if (dtype == DType::f32) {
+    const model::DecoderSpec& spec = model.mapped.emplace(model::load_decoder(folder)).spec;
+    model.family = model::kDecoderFamilyNames[static_cast<int>(spec.family)];
+    model.features = spec.features;
+    model.sizes = model.mapped->sizes();
+  } else {
+    const nn::LanguageModelSpec& spec =
+        model.converted.emplace(checkpoint::load_model(folder, dtype, nn::Frozen::yes)).spec;
+    model.family = nn::kLanguageModelLayoutNames[static_cast<int>(spec.layout)];
+    model.features = spec.features;
+    model.sizes = nn::decoding_sizes(spec, dtype);
+  }
+  if (tokenizer.vocabulary() > model.sizes.vocabulary)
     throw Failure(Exit::data,
                   fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "
                               "tokenizer of this model",
-                              folder, tokenizer.vocabulary(), model.spec.vocabulary));
+                              folder, tokenizer.vocabulary(), model.sizes.vocabulary));
   return model;
 }
 

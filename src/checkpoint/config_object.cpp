@@ -72,6 +72,25 @@ const Json* ConfigObject::find(const char* key) const {
 
 bool ConfigObject::has(const char* key) const { return find(key) != nullptr; }
 
+bool ConfigObject::is_null(const char* key) const {
+  const auto at = object_.find(key);
+  return at != object_.end() && at->is_null();
+}
+
+bool ConfigObject::is_neutral(const char* key) const {
+  const Json* const value = find(key);
+  if (!value) return true;
+  if (value->is_boolean()) return !value->get<bool>();
+  if (value->is_number()) return *value == 0 || *value == 1;
+  return value->is_array() && value->empty();
+}
+
+std::vector<std::string> ConfigObject::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& item : object_.items()) keys.push_back(item.key());
+  return keys;
+}
+
 int64_t ConfigObject::integer(const char* key, int64_t otherwise, int64_t least) const {
   const Json* const value = find(key);
   if (!value) return otherwise;
@@ -119,6 +138,18 @@ std::vector<int64_t> ConfigObject::integers(const char* key) const {
     integers.push_back(one.get<int64_t>());
   }
   return integers;
+}
+
+std::vector<std::string> ConfigObject::texts(const char* key) const {
+  const Json* const value = find(key);
+  if (!value) return {};
+  std::vector<std::string> texts;
+  if (!value->is_array()) fail(ErrorCode::format, key, "a list of texts");
+  for (const Json& one : *value) {
+    if (!one.is_string()) fail(ErrorCode::format, key, "a list of texts");
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
 }
 
 void ConfigObject::require_texts(const char* key, const char* only) const {

@@ -28,6 +28,12 @@ class ConfigObject {
 
   // Is there a value other than null?
   bool has(const char* key) const;
+  // Is there a null? transformers takes it as no value, even where an absent key has one.
+  bool is_null(const char* key) const;
+  // Does a value stand for nothing done: null, false, 0, 1 or an empty list, or none at all?
+  bool is_neutral(const char* key) const;
+  // All keys, in the order of their letters.
+  std::vector<std::string> keys() const;
 
   // The value of a key, or the default if there is none. Throw Error(format) for a value of another
   // type, or below `least`.
@@ -38,6 +44,9 @@ class ConfigObject {
   std::optional<ConfigObject> object(const char* key) const;
   // One integer or a list of them, each 0 or more; none if there is no value.
   std::vector<int64_t> integers(const char* key) const;
+
+  // A list of texts; none if there is no value.
+  std::vector<std::string> texts(const char* key) const;
 
   // Throws Error(unsupported) unless all elements of a list of texts, if there is one, are `only`.
   void require_texts(const char* key, const char* only) const;

@@ -21,6 +21,9 @@ double yarn_attention_factor(const ConfigObject& rope, double factor) {
 void read_scaling(const ConfigObject& rope, int64_t context, Rotary& rotary) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "default") return;
+  // Frequencies change beyond max_position_embeddings alone (_compute_dynamic_ntk_parameters),
+  // where a model has no position.
+  if (type == "dynamic") return;
   const auto original =
       static_cast<double>(rope.integer("original_max_position_embeddings", context));
   if (type == "linear")
@@ -30,7 +33,8 @@ void read_scaling(const ConfigObject& rope, int64_t context, Rotary& rotary) {
   else if (type == "llama3")
     rotary.scaling = RotaryScaling::llama3;
   else
-    rope.reject(rope.has("rope_type") ? "rope_type" : "type", "default, linear, yarn or llama3");
+    rope.reject(rope.has("rope_type") ? "rope_type" : "type",
+                "default, linear, dynamic, yarn or llama3");
   rotary.factor = rope.number("factor", 1);
   if (rotary.scaling == RotaryScaling::yarn) {
     if (!rope.has("factor")) rotary.factor = static_cast<double>(context) / original;

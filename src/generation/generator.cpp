@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace rapt::generation {
 namespace {
@@ -21,10 +22,27 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most) {
                 name);
 }
 
-int64_t drawn_vocabulary(const nn::LanguageModel& model, int64_t asked) {
-  check_range("vocabulary", asked, 0, model.spec.vocabulary);
-  return asked == 0 ? model.spec.vocabulary : asked;
+int64_t drawn_vocabulary(const nn::DecodingSizes& sizes, int64_t asked) {
+  check_range("vocabulary", asked, 0, sizes.vocabulary);
+  return asked == 0 ? sizes.vocabulary : asked;
 }
+
+// A model of layers, which must outlive this.
+class LanguageModelDecoder final : public nn::DecodingModel {
+ public:
+  explicit LanguageModelDecoder(const nn::LanguageModel& model) : model_(model) {}
+
+  nn::DecodingSizes sizes() const override {
+    return nn::decoding_sizes(model_.spec, model_.dtype());
+  }
+  void decode(const TensorView& new_tokens, nn::DecodingCache& cache, const TensorView& logits,
+              const nn::Run& run, const nn::DecodingWeights& weights) const override {
+    nn::decode(model_, new_tokens, cache, logits, run, weights);
+  }
+
+ private:
+  const nn::LanguageModel& model_;
+};
 
 // Memory that becomes pages of the process as it is written, not before.
 Tensor memory_for(const nn::Arena& counter) {
@@ -37,20 +55,20 @@ nn::Arena arena_of(Tensor& memory) {
 }
 
 // Tokens that are read anew when the context is full.
-int64_t kept_when_sliding(const nn::LanguageModelSpec& spec) {
-  return std::max<int64_t>(1, spec.context / 2);
+int64_t kept_when_sliding(const nn::DecodingSizes& sizes) {
+  return std::max<int64_t>(1, sizes.context / 2);
 }
 
 // Tokens of a sequence that the cache holds at most: the last one is never read.
-int64_t capacity_of(const nn::LanguageModelSpec& spec, const GeneratorOptions& options,
+int64_t capacity_of(const nn::DecodingSizes& sizes, const GeneratorOptions& options,
                     int64_t prompt) {
-  return options.length - 1 > spec.context - prompt ? spec.context : prompt + options.length - 1;
+  return options.length - 1 > sizes.context - prompt ? sizes.context : prompt + options.length - 1;
 }
 
 // New tokens of a sequence behind the prompt that one call reads at most.
-int64_t most_new_tokens(const nn::LanguageModelSpec& spec, const GeneratorOptions& options,
+int64_t most_new_tokens(const nn::DecodingSizes& sizes, const GeneratorOptions& options,
                         int64_t capacity) {
-  return options.when_full == WhenFull::slide ? std::min(kept_when_sliding(spec), capacity) : 1;
+  return options.when_full == WhenFull::slide ? std::min(kept_when_sliding(sizes), capacity) : 1;
 }
 
 // Copies element 0 of the first dimension of a dense tensor to all others.
@@ -66,31 +84,41 @@ void repeat_first(const TensorView& tensor) {
 
 double generation_bytes(const nn::LanguageModelSpec& spec, DType dtype,
                         const GeneratorOptions& options, int64_t prompt) {
+  return generation_bytes(nn::decoding_sizes(spec, dtype), options, prompt);
+}
+
+double generation_bytes(const nn::DecodingSizes& sizes, const GeneratorOptions& options,
+                        int64_t prompt) {
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const double sequences = number(options.sequences), features = number(spec.features);
-  const double inner = number(spec.heads) * number(spec.head_dim);
-  const double kv = number(spec.kv_heads) * number(spec.head_dim);
-  const int64_t capacity = capacity_of(spec, options, prompt);
+  const double sequences = number(options.sequences);
+  const double kv = number(sizes.kv_heads) * number(sizes.head_dim);
+  const int64_t capacity = capacity_of(sizes, options, prompt);
   double cached = sequences * number(capacity);
   if (options.sequences > 1) cached += number(prompt);
   const double rows =
-      std::max(number(prompt), sequences * number(most_new_tokens(spec, options, capacity)));
-  // x and a norm of it, and the wider of attention and network (decode_layer in nn/models).
-  const bool gpt2 = spec.layout == nn::LanguageModelLayout::gpt2;
-  const bool qwen3 = spec.layout == nn::LanguageModelLayout::qwen3;
-  const double attention = 2 * (inner + kv) + (qwen3 ? inner + kv : 0);
-  const double network = (gpt2 ? 2 : 3) * number(spec.hidden_features);
-  return number(size_of(dtype)) *
-         (2 * number(spec.layers) * kv * cached + sequences * number(spec.vocabulary) +
-          rows * (2 * features + std::max(attention, network)));
+      std::max(number(prompt), sequences * number(most_new_tokens(sizes, options, capacity)));
+  return number(size_of(sizes.dtype)) *
+         (2 * number(sizes.layers) * kv * cached + sequences * number(sizes.vocabulary) +
+          rows * sizes.row_elements);
 }
+
+Generator::Generator(const nn::DecodingModel& model, const GeneratorOptions& options,
+                     std::span<const int64_t> prompt, const Context& context)
+    : Generator(nullptr, &model, options, prompt, context) {}
 
 Generator::Generator(const nn::LanguageModel& model, const GeneratorOptions& options,
                      std::span<const int64_t> prompt, const Context& context)
-    : model_(model),
+    : Generator(std::make_unique<LanguageModelDecoder>(model), nullptr, options, prompt, context) {}
+
+Generator::Generator(std::unique_ptr<const nn::DecodingModel> own, const nn::DecodingModel* model,
+                     const GeneratorOptions& options, std::span<const int64_t> prompt,
+                     const Context& context)
+    : own_(std::move(own)),
+      model_(own_ ? *own_ : *model),
+      sizes_(model_.sizes()),
       options_(options),
       context_(context),
-      sampler_(options.sampling, drawn_vocabulary(model, options.vocabulary)),
+      sampler_(options.sampling, drawn_vocabulary(sizes_, options.vocabulary)),
       prompt_(std::ssize(prompt)) {
   check(prompt);
   constexpr int64_t kMostReserved = int64_t{1} << 16;  // longer texts grow as they are written
@@ -109,17 +137,17 @@ void Generator::check(std::span<const int64_t> prompt) const {
   check_range("sequences", options_.sequences, 1, kMostSequences);
   check_range("length", options_.length, 1, kMostLength);
   if (options_.attention) {
-    check_range("layer", options_.attention->layer, 0, model_.spec.layers - 1);
-    check_range("head", options_.attention->head, 0, model_.spec.heads - 1);
+    check_range("layer", options_.attention->layer, 0, sizes_.layers - 1);
+    check_range("head", options_.attention->head, 0, sizes_.heads - 1);
   }
   if (prompt.empty()) fail_prompt("expected at least one token, got none");
-  if (prompt_ > model_.spec.context)
+  if (prompt_ > sizes_.context)
     fail_prompt(std::to_string(prompt_) + " tokens; the model has " +
-                std::to_string(model_.spec.context) + " positions");
+                std::to_string(sizes_.context) + " positions");
   for (const int64_t token : prompt)
-    if (token < 0 || token >= model_.spec.vocabulary)
+    if (token < 0 || token >= sizes_.vocabulary)
       fail_prompt("token " + std::to_string(token) + "; expected 0 to " +
-                  std::to_string(model_.spec.vocabulary - 1));
+                  std::to_string(sizes_.vocabulary - 1));
 }
 
 void Generator::decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch) {
@@ -128,15 +156,16 @@ void Generator::decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scr
     // The cache of the prompt has one sequence and fewer keys.
     weights.weights = weights.weights.slice(0, 0, cache.batch).slice(1, 0, cache.capacity);
   }
-  decode(model_, TensorView(input_.data(), {cache.batch, n}), cache,
-         logits_.slice(0, 0, cache.batch), {.scratch = scratch, .context = context_}, weights);
+  model_.decode(TensorView(input_.data(), {cache.batch, n}), cache,
+                logits_.slice(0, 0, cache.batch), {.scratch = scratch, .context = context_},
+                weights);
 }
 
 void Generator::take_states(int64_t capacity, nn::Arena& arena) {
-  cache_ = make_decoding_cache(model_, options_.sequences, capacity, arena);
-  logits_ = arena.take(model_.dtype(), {options_.sequences, model_.spec.vocabulary});
+  cache_ = make_decoding_cache(sizes_, options_.sequences, capacity, arena);
+  logits_ = arena.take(sizes_.dtype, {options_.sequences, sizes_.vocabulary});
   if (!options_.attention) return;
-  const DType dtype = model_.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType dtype = sizes_.dtype == DType::f64 ? DType::f64 : DType::f32;
   weights_ = {.layer = options_.attention->layer,
               .head = options_.attention->head,
               .weights = arena.take(dtype, {options_.sequences, capacity})};
@@ -144,12 +173,12 @@ void Generator::take_states(int64_t capacity, nn::Arena& arena) {
 
 // Counts the cache, and the scratch of each kind of call, and takes both.
 void Generator::take_memory() {
-  const int64_t capacity = capacity_of(model_.spec, options_, prompt_);
-  const int64_t most_new = most_new_tokens(model_.spec, options_, capacity);
+  const int64_t capacity = capacity_of(sizes_, options_, prompt_);
+  const int64_t most_new = most_new_tokens(sizes_, options_, capacity);
   nn::Arena states, scratch, prompt;
   take_states(capacity, states);
   if (options_.sequences > 1) {
-    prompt_cache_ = make_decoding_cache(model_, 1, prompt_, prompt);
+    prompt_cache_ = make_decoding_cache(sizes_, 1, prompt_, prompt);
     prompt_memory_ = memory_for(prompt);
   }
   state_memory_ = memory_for(states);
@@ -162,7 +191,7 @@ void Generator::take_memory() {
   take_states(capacity, memory);
   if (options_.sequences == 1) return;
   nn::Arena of_prompt = arena_of(prompt_memory_);
-  prompt_cache_ = make_decoding_cache(model_, 1, prompt_, of_prompt);
+  prompt_cache_ = make_decoding_cache(sizes_, 1, prompt_, of_prompt);
 }
 
 // One sequence reads the prompt, and all others get copies of its keys and values.
@@ -180,7 +209,7 @@ void Generator::read_prompt() {
 
 void Generator::read_new_tokens() {
   if (cached() == cache_.capacity) {
-    forgotten_ = total() - kept_when_sliding(model_.spec);
+    forgotten_ = total() - kept_when_sliding(sizes_);
     cache_.clear();
   }
   const int64_t begin = forgotten_ + cached(), n = total() - begin;
@@ -193,7 +222,7 @@ void Generator::read_new_tokens() {
 
 Finish Generator::finish_after(int64_t written) const {
   if (written == options_.length) return Finish::length;
-  const bool full = prompt_ + written > model_.spec.context;
+  const bool full = prompt_ + written > sizes_.context;
   return full && options_.when_full == WhenFull::stop ? Finish::context : Finish::none;
 }
 
@@ -201,7 +230,7 @@ void Generator::draw(int64_t sequence, int64_t position) {
   const auto s = static_cast<size_t>(sequence);
   newest_[s] = kNoToken;
   if (finish_[s] != Finish::none) return tokens_[s].push_back(tokens_[s].back());
-  const int64_t shape[] = {drawn_vocabulary(model_, options_.vocabulary)};
+  const int64_t shape[] = {drawn_vocabulary(sizes_, options_.vocabulary)};
   const TensorView logits(logits_.slice(0, sequence, sequence + 1).data, logits_.dtype, shape,
                           true);
   const int64_t token = sampler_.draw(logits, sequence, position);

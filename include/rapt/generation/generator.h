@@ -1,6 +1,7 @@
 #pragma once
-// Continues a text, given as tokens, by a language model: the prompt is read in one call, then each
-// token that is drawn is read beside the keys and values of earlier ones (rapt/nn/decoding.h).
+// Continues a text, given as tokens, by a language model, one of rapt::nn or one that rapt::model
+// has read (rapt/model/decoder_model.h): the prompt is read in one call, then each token that is
+// drawn is read beside the keys and values of earlier ones (rapt/nn/decoding.h).
 //
 //   Generator generator(model, {.length = 100, .stop_tokens = {50256}}, prompt);
 //   while (generator.next())
@@ -15,6 +16,7 @@
 // of a pass over the tokens that the model still knows. decoding.h says why no circular cache
 // forgets one token at a time.
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -68,6 +70,9 @@ struct GeneratorOptions {
 // double, because the sizes of a config need not fit 64 bits.
 double generation_bytes(const nn::LanguageModelSpec& spec, DType dtype,
                         const GeneratorOptions& options, int64_t prompt);
+// The same of any model.
+double generation_bytes(const nn::DecodingSizes& sizes, const GeneratorOptions& options,
+                        int64_t prompt);
 
 // A model, its cache, and sequences in progress.
 class Generator {
@@ -75,6 +80,8 @@ class Generator {
   // The model, and what the context refers to, must outlive the generator. Takes all memory.
   // Throws Error(argument) for options out of their ranges, an empty prompt, or one that is longer
   // than the context or has tokens beyond the vocabulary; std::bad_alloc.
+  Generator(const nn::DecodingModel& model, const GeneratorOptions& options,
+            std::span<const int64_t> prompt, const Context& context = {});
   Generator(const nn::LanguageModel& model, const GeneratorOptions& options,
             std::span<const int64_t> prompt, const Context& context = {});
   Generator(const Generator&) = delete;
@@ -100,6 +107,10 @@ class Generator {
   int64_t forgotten() const { return forgotten_; }
 
  private:
+  // A model that the generator keeps, or that of the caller.
+  Generator(std::unique_ptr<const nn::DecodingModel> own, const nn::DecodingModel* model,
+            const GeneratorOptions& options, std::span<const int64_t> prompt,
+            const Context& context);
   void check(std::span<const int64_t> prompt) const;
   void take_memory();
   void take_states(int64_t capacity, nn::Arena& arena);
@@ -116,7 +127,9 @@ class Generator {
   // Tokens of each sequence, with the prompt. Ended sequences go on with what nobody looks at.
   int64_t total() const { return std::ssize(tokens_[0]); }
 
-  const nn::LanguageModel& model_;
+  const std::unique_ptr<const nn::DecodingModel> own_;
+  const nn::DecodingModel& model_;
+  const nn::DecodingSizes sizes_;
   const GeneratorOptions options_;
   const Context context_;
   Sampler sampler_;

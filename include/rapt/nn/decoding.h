@@ -38,9 +38,26 @@ struct DecodingCache {
   void clear() noexcept;
 };
 
+// What a cache of a model holds, and what limits a call.
+struct DecodingSizes {
+  int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t vocabulary = 0;           // tokens and logits
+  int64_t context = 0;              // positions
+  bool has_position_table = false;  // then no capacity may exceed the context
+  DType dtype = DType::f32;         // of keys, values and logits
+  // Elements of dtype that a call keeps of one new token: a double, because the sizes of a config
+  // need not fit 64 bits.
+  double row_elements = 0;
+};
+
+// Those of a language model. `spec`: as complete_spec() returns it.
+DecodingSizes decoding_sizes(const LanguageModelSpec& spec, DType dtype);
+
 // Allocates the lists of the caches beside what it takes from the arena, whose memory must outlive
 // the cache. Throws Error(argument) for a batch or capacity that is not positive, and for a
 // capacity above the context of a model with learned positions.
+DecodingCache make_decoding_cache(const DecodingSizes& sizes, int64_t batch, int64_t capacity,
+                                  Arena& arena);
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
                                   Arena& arena);
 
@@ -63,5 +80,16 @@ struct DecodingWeights {
 // Error(cancelled), the cache holds what it held before.
 void decode(const LanguageModel& model, const TensorView& tokens, DecodingCache& cache,
             const TensorView& logits, const Run& run, const DecodingWeights& weights = {});
+
+// A model of any kind that continues texts by such caches.
+class DecodingModel {
+ public:
+  virtual ~DecodingModel() = default;
+
+  virtual DecodingSizes sizes() const = 0;  // of the model
+  // As decode() of a LanguageModel.
+  virtual void decode(const TensorView& new_tokens, DecodingCache& cache, const TensorView& logits,
+                      const Run& run, const DecodingWeights& weights) const = 0;
+};
 
 }  // namespace rapt::nn

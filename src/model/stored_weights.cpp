@@ -1,0 +1,124 @@
+#include "model/stored_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/open_tensors.h"
+#include "io/quoted.h"
+#include "rapt/float16.h"
+
+namespace rapt::model {
+namespace {
+
+constexpr std::string_view kBuffers[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+
+bool is_weight_type(const std::optional<DType>& dtype) { return dtype && *dtype <= DType::f16; }
+
+double stored_number(const TensorView& view, int64_t i) {
+  switch (view.dtype) {
+    case DType::f32:
+      return static_cast<const float*>(view.data)[i];
+    case DType::f64:
+      return static_cast<const double*>(view.data)[i];
+    case DType::bf16:
+      return static_cast<float>(static_cast<const BFloat16*>(view.data)[i]);
+    default:
+      return static_cast<float>(static_cast<const Float16*>(view.data)[i]);
+  }
+}
+
+LoadedTensor own(Tensor tensor) {
+  const TensorView view = tensor.view();
+  return {std::move(tensor), view};
+}
+
+// Blocks of a matrix that fit the cache in both orders.
+template <class T>
+void transpose(const T* from, int64_t rows, int64_t columns, T* to) {
+  constexpr int64_t kBlock = 32;
+  for (int64_t r = 0; r < rows; r += kBlock)
+    for (int64_t c = 0; c < columns; c += kBlock)
+      for (int64_t i = r; i < std::min(rows, r + kBlock); ++i)
+        for (int64_t j = c; j < std::min(columns, c + kBlock); ++j)
+          to[j * rows + i] = from[i * columns + j];
+}
+
+}  // namespace
+
+StoredWeights::StoredWeights(const std::string& folder, const std::string& prefix) {
+  std::tie(file_, path_) = checkpoint::open_tensors(folder);
+  const auto begins = [&](const StoredTensor& t) { return t.name.starts_with(prefix); };
+  if (std::ranges::any_of(file_.tensors, begins)) prefix_ = prefix;
+  used_.resize(file_.tensors.size());
+}
+
+const StoredTensor& StoredWeights::find(const std::string& name,
+                                        std::initializer_list<int64_t> shape) {
+  return find_whole(prefix_ + name, shape);
+}
+
+const StoredTensor& StoredWeights::find_whole(const std::string& name,
+                                              std::initializer_list<int64_t> shape) {
+  const StoredTensor* const stored = file_.find(name);
+  if (stored == nullptr) fail("the tensor '" + escaped(name) + "' is missing");
+  if (!std::ranges::equal(stored->shape, shape))
+    fail("'" + escaped(name) + "': expected the shape " +
+         to_string(Shape(shape.begin(), shape.size())) + " by config.json, got " +
+         to_string(Shape(stored->shape.data(), stored->shape.size())));
+  if (!is_weight_type(stored->dtype))
+    fail("'" + escaped(name) + "': expected F32, BF16, F16 or F64, got " + stored->type);
+  used_[static_cast<size_t>(stored - file_.tensors.data())] = true;
+  return *stored;
+}
+
+void StoredWeights::refuse_additional(std::string_view whole) const {
+  for (size_t i = 0; i < used_.size(); ++i) {
+    const std::string& name = file_.tensors[i].name;
+    const auto ends = [&](std::string_view end) { return name.ends_with(end); };
+    if (!used_[i] && name != whole && std::ranges::none_of(kBuffers, ends))
+      fail("the model has no tensor '" + escaped(name) + "'; expected the config of these tensors");
+  }
+}
+
+void StoredWeights::fail(const std::string& what) const {
+  throw Error(ErrorCode::format, path_text(path_) + ": " + what);
+}
+
+LoadedTensor load_weight(const StoredTensor& stored) {
+  LoadedTensor loaded = load(stored);
+  if (*stored.dtype != DType::f64) return loaded;
+  Tensor copy(DType::f32, loaded.view().dims());
+  const std::span<float> to = copy.values<float>();
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = static_cast<float>(stored_number(loaded.view(), static_cast<int64_t>(i)));
+  return own(std::move(copy));
+}
+
+int64_t copied_bytes(const StoredTensor& stored) {
+  return *stored.dtype == DType::f64 ? stored.bytes / 2 : memory_of(stored);
+}
+
+LoadedTensor load_transposed(const StoredTensor& stored) {
+  const LoadedTensor loaded = load_weight(stored);
+  const TensorView& from = loaded.view();
+  const int64_t rows = from.shape[0], columns = from.shape[1];
+  Tensor copy(from.dtype, {columns, rows});
+  if (from.dtype == DType::f32)
+    transpose(static_cast<const float*>(from.data), rows, columns,
+              static_cast<float*>(copy.data()));
+  else
+    transpose(static_cast<const uint16_t*>(from.data), rows, columns,
+              static_cast<uint16_t*>(copy.data()));
+  return own(std::move(copy));
+}
+
+void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to) {
+  const LoadedTensor loaded = load(stored);
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = static_cast<float>(stored_number(loaded.view(), static_cast<int64_t>(i))) + plus;
+}
+
+}  // namespace rapt::model

@@ -1,0 +1,161 @@
+// Tiny random decoders against transformers (data/make_decoder_golden.py): outputs, maps and logits
+// in float64, and 64 tokens that it generates in float32. An error may be twice that of
+// transformers' own float32, and what the last bits of the results are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "rapt/generation/generator.h"
+#include "rapt/io/tensor_file.h"
+#include "rapt/model/decoder_model.h"
+
+namespace rapt::test {
+namespace {
+
+// The rounding of numbers around 4, eight times.
+constexpr double kDecoderBits = 8 * 4 * 0x1p-24;
+// Of results that `error` has, in order.
+enum DecoderPart : size_t { kOutputs, kMaps, kLogits };
+
+class DecoderGoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  DecoderGoldenTest()
+      : folder_(std::string(RAPT_TEST_DATA) + "/" + GetParam()),
+        golden_(open_tensor_file(folder_ + "/golden.safetensors")),
+        model_(model::load_decoder(folder_)) {}
+
+  LoadedTensor golden(const std::string& name) const { return load(*golden_.find(name)); }
+  double allowed(DecoderPart part) const {
+    return 2 * static_cast<const double*>(golden("error").view().data)[part] + kDecoderBits;
+  }
+  std::vector<int64_t> integers(const std::string& name) const {
+    const LoadedTensor loaded = golden(name);
+    const auto* const from = static_cast<const int64_t*>(loaded.view().data);
+    return {from, from + loaded.view().count()};
+  }
+
+  std::string folder_;
+  TensorFile golden_;
+  model::DecoderModel model_;
+};
+
+double largest_difference(std::span<const float> found, const TensorView& expected,
+                          int64_t from = 0) {
+  const auto* const exact = static_cast<const double*>(expected.data) + from;
+  double largest = 0;
+  for (size_t i = 0; i < found.size(); ++i)
+    largest = std::max(largest, std::fabs(found[i] - exact[i]));
+  return largest;
+}
+
+// Memory, cache and calls of one sequence.
+class Decoding {
+ public:
+  Decoding(const model::DecoderModel& model, int64_t capacity) : model_(model) {
+    nn::Arena counter;
+    nn::make_decoding_cache(model.sizes(), 1, capacity, counter);
+    states_.resize(counter.bytes());
+    nn::Arena arena(states_);
+    cache_ = nn::make_decoding_cache(model.sizes(), 1, capacity, arena);
+  }
+
+  // Logits [ids, vocabulary].
+  Tensor read(std::span<const int64_t> ids, const nn::DecodingWeights& weights = {}) {
+    const int64_t n = std::ssize(ids), vocabulary = model_.spec.vocabulary;
+    const TensorView tokens(ids.data(), {1, n});
+    Tensor logits(DType::f32, {1, n, vocabulary});
+    nn::Arena counter;
+    model_.decode(tokens, cache_, logits.view(), {.scratch = counter, .context = context_},
+                  weights);
+    std::vector<std::byte> memory(counter.bytes());
+    nn::Arena scratch(memory);
+    model_.decode(tokens, cache_, logits.view(), {.scratch = scratch, .context = context_},
+                  weights);
+    return logits;
+  }
+
+ private:
+  const model::DecoderModel& model_;
+  const Context context_;
+  std::vector<std::byte> states_;
+  nn::DecodingCache cache_;
+};
+
+TEST_P(DecoderGoldenTest, OutputsMapsAndLogitsAreThoseOfTransformers) {
+  for (const std::string text : {"0", "1"}) {
+    const std::vector<int64_t> ids = integers("ids" + text);
+    const LoadedTensor output = golden("output" + text), maps = golden("maps" + text),
+                       logits = golden("logits" + text);
+    int64_t layers = 0;
+    model::EncoderCaptures captures;
+    captures.weights = WeightsRequest{};
+    captures.on_layer = [&](int64_t layer, AttentionResult& result) {
+      EXPECT_EQ(layer, layers++);
+      EXPECT_LE(largest_difference(result.weights.values<float>(), maps.view(),
+                                   layer * result.weights.count()),
+                allowed(kMaps));
+    };
+    const Tensor found = read_text(model_, ids, {}, captures);
+    EXPECT_EQ(layers, model_.spec.layers);
+    ASSERT_EQ(found.count(), output.view().count());
+    EXPECT_LE(largest_difference(found.values<float>(), output.view()), allowed(kOutputs));
+    const Tensor own = Decoding(model_, std::ssize(ids)).read(ids);
+    ASSERT_EQ(own.count(), logits.view().count());
+    EXPECT_LE(largest_difference(own.values<float>(), logits.view()), allowed(kLogits));
+    // Without captures, and with more threads, the same bits.
+    const Tensor again = read_text(model_, ids, {.threads = 2});
+    EXPECT_EQ(
+        std::memcmp(again.data(), found.data(), static_cast<size_t>(found.count()) * sizeof(float)),
+        0);
+  }
+}
+
+TEST_P(DecoderGoldenTest, TokenByTokenTheLogitsAreThoseOfOnePass) {
+  const std::vector<int64_t> ids = integers("ids0");
+  const LoadedTensor logits = golden("logits0");
+  const int64_t vocabulary = model_.spec.vocabulary;
+  Decoding decoding(model_, std::ssize(ids));
+  const std::span<const int64_t> tokens = ids;
+  for (size_t begin = 0, count = 7; begin < ids.size(); begin += count, count = 1) {
+    const Tensor found = decoding.read(tokens.subspan(begin, count));
+    EXPECT_LE(largest_difference(found.values<float>(), logits.view(),
+                                 static_cast<int64_t>(begin) * vocabulary),
+              allowed(kLogits));
+  }
+}
+
+TEST_P(DecoderGoldenTest, WeightsOfTheLastTokenAreARowOfTheMap) {
+  const std::vector<int64_t> ids = integers("ids0");
+  const LoadedTensor maps = golden("maps0");
+  const int64_t n = std::ssize(ids), layer = model_.spec.layers - 1, head = model_.spec.heads - 1;
+  Tensor weights(DType::f32, {1, n + 3});
+  Decoding(model_, n + 3).read(ids, {.layer = layer, .head = head, .weights = weights.view()});
+  const int64_t row = (((layer * model_.spec.heads) + head) * n + n - 1) * n;
+  EXPECT_LE(largest_difference(std::span<const float>(weights.values<float>()).first(ids.size()),
+                               maps.view(), row),
+            allowed(kMaps));
+  for (const float behind : std::span<const float>(weights.values<float>()).subspan(ids.size()))
+    EXPECT_EQ(behind, 0);
+}
+
+TEST_P(DecoderGoldenTest, GeneratesTheTokensOfTransformers) {
+  const std::vector<int64_t> prompt = integers("ids1"), expected = integers("generated");
+  generation::GeneratorOptions options{.sequences = 2, .length = std::ssize(expected)};
+  options.sampling.temperature = 0;
+  generation::Generator generator(model_, options, prompt);
+  while (generator.next()) {
+  }
+  for (int64_t sequence = 0; sequence < 2; ++sequence) {
+    const std::span<const int64_t> text = generator.text(sequence);
+    EXPECT_EQ(std::vector<int64_t>(text.begin(), text.end()), expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DecoderGoldenTest,
+                         testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2"));
+
+}  // namespace
+}  // namespace rapt::test
