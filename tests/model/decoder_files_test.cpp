@@ -77,7 +77,7 @@ TEST_F(DecoderFilesTest, PartsThatRaptLacksAreRejectedByTheKey) {
   rejects("rope_parameters", {{"rope_type", "longrope"}},
           "default, linear, dynamic, yarn or llama3");
   rejects("rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}},
-          "expected '1'");
+          "expected 1");
   rejects("layer_types", {"full_attention", "sliding_attention"}, "that this model has");
   rejects("num_key_value_heads", 3, "a divisor of the heads, which are 4");
   rejects("head_dim", 7, "an even number");
@@ -85,11 +85,11 @@ TEST_F(DecoderFilesTest, PartsThatRaptLacksAreRejectedByTheKey) {
   rejects("num_hidden_layers", 1 << 20, "at most 65536");
   rejects("vocab_size", int64_t{1} << 31, "at most 2147483647");
   take("gpt2");
-  rejects("scale_attn_by_inverse_layer_idx", true, "expected 'false'");
-  rejects("add_cross_attention", true, "expected 'false'");
+  rejects("scale_attn_by_inverse_layer_idx", true, "expected false");
+  rejects("add_cross_attention", true, "expected false");
   rejects("n_head", 5, "heads that divide n_embd 24");
   take("gemma2");
-  rejects("use_bidirectional_attention", true, "expected 'false'");
+  rejects("use_bidirectional_attention", true, "expected false");
   rejects("query_pre_attn_scalar", 0, "above 0");
   rejects("attn_logit_softcapping", -1, "or null");
   rejects("layer_types", {"full_attention"}, "for each of the 2 layers");
