@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 
 #include "cli/process/failure.h"
@@ -58,6 +60,18 @@ double converted_bytes(const nn::LanguageModelSpec& spec, DType dtype) {
          std::max(table, layer) * static_cast<double>(size_of(DType::f32));
 }
 
+// Throws a usage error for a model that is not made of layers, which --dtype bf16 needs.
+void require_layers(const std::string& folder) {
+  const model::DecoderFamily family = model::load_decoder_spec(folder).family;
+  const std::string_view name = model::kDecoderFamilyNames[static_cast<int>(family)];
+  if (std::ranges::find(nn::kLanguageModelLayoutNames, name) ==
+      std::end(nn::kLanguageModelLayoutNames))
+    throw usage_error(
+        fmt::format("--dtype bf16: {} is computed in f32 alone, with its weights in "
+                    "their own type; leave it out",
+                    name));
+}
+
 }  // namespace
 
 std::string model_folder_of(const std::string& folder) {
@@ -91,6 +105,7 @@ void check_generation_memory(const std::string& folder, DType dtype,
     cache =
         generation_bytes(decoder_sizes(info.spec), options, std::min(prompt, info.spec.context));
   } else {
+    require_layers(folder);
     const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
     weights = converted_bytes(spec, dtype);
     cache = generation_bytes(spec, dtype, options, std::min(prompt, spec.context));

@@ -122,6 +122,23 @@ TEST_F(GenerateTest, ComputesInBf16) {
   EXPECT_EQ(found.at("texts").at(0).at("tokens").size(), 4u);
 }
 
+// Mistral is Llama with a window, here wider than the context.
+TEST_F(GenerateTest, ContinuesByFamiliesThatAreNotMadeOfLayers) {
+  std::filesystem::remove_all(folder() / "model");
+  save_tiny_language_model(path("model"), nn::LanguageModelLayout::llama);
+  const std::vector<std::string> arguments = {"--prompt", "ab", "--length", "8"};
+  const Json llama = document(arguments);
+  EXPECT_EQ(llama.at("model").at("layout"), "llama");
+  Json config = Json::parse(read("model/config.json"));
+  config["model_type"] = "mistral";
+  config["architectures"] = {"MistralForCausalLM"};
+  write("model/config.json", config.dump());
+  const Json mistral = document(arguments);
+  EXPECT_EQ(mistral.at("model").at("layout"), "mistral");
+  EXPECT_EQ(mistral.at("texts"), llama.at("texts"));
+  refused(2, {"--prompt", "ab", "--dtype", "bf16"}, "mistral is computed in f32 alone");
+}
+
 TEST_F(GenerateTest, WritesWhatEachTokenLookedAt) {
   const std::vector<std::string> arguments = {"--prompt", "abc", "--length", "4", "--attention"};
   const auto with = [&](const std::string& file, const std::vector<std::string>& more = {}) {

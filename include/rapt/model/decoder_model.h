@@ -64,14 +64,14 @@ struct DecoderSpec {
   bool output_bias = false;                     // of attention's output
   bool network_bias = false;                    // of the network's products
   Rotary rotary = {};                           // not of gpt2
-  std::vector<int64_t> windows =
-      {};  // [layers] tokens that one attends to, itself included; 0: all
+  // [layers] The tokens that one attends to, itself included; 0: all before it.
+  std::vector<int64_t> windows = {};
   std::optional<double> score_scale = {};  // absent: 1 / sqrt(head_dim)
   double score_cap = 0, logit_cap = 0;     // softcaps; 0: none
   double embedding_scale = 1;              // of rows of the table of tokens
   bool tied_head = false;                  // the head is the table of tokens
-  std::vector<std::string> ignored_keys =
-      {};  // of config.json: unknown ones, which change no number
+  // Keys of config.json that rapt does not know. transformers' class does not compute with them.
+  std::vector<std::string> ignored_keys = {};
 
   // GPT-2's blocks: LayerNorm, a table of positions, no gate.
   bool is_gpt2() const noexcept { return family == DecoderFamily::gpt2; }
@@ -104,7 +104,9 @@ class DecoderModel final : public nn::DecodingModel {
   DecoderModel(DecoderModel&&) noexcept = default;
   DecoderModel& operator=(DecoderModel&&) noexcept = default;
 
+  // As decoder_sizes().
   nn::DecodingSizes sizes() const override;
+  // As decode() of nn/decoding.h.
   void decode(const TensorView& new_tokens, nn::DecodingCache& cache, const TensorView& logits,
               const nn::Run& run, const nn::DecodingWeights& weights = {}) const override;
 };

@@ -40,7 +40,9 @@ struct DecodingCache {
 
 // What a cache of a model holds, and what limits a call.
 struct DecodingSizes {
-  int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t layers = 0;               // of the model, each with a cache
+  int64_t heads = 0, kv_heads = 0;  // of a layer: of queries, and of keys and values
+  int64_t head_dim = 0;             // of queries, keys and values
   int64_t vocabulary = 0;           // tokens and logits
   int64_t context = 0;              // positions
   bool has_position_table = false;  // then no capacity may exceed the context
@@ -86,8 +88,9 @@ class DecodingModel {
  public:
   virtual ~DecodingModel() = default;
 
-  virtual DecodingSizes sizes() const = 0;  // of the model
-  // As decode() of a LanguageModel.
+  // Those of the model.
+  virtual DecodingSizes sizes() const = 0;
+  // As decode() of a LanguageModel, above.
   virtual void decode(const TensorView& new_tokens, DecodingCache& cache, const TensorView& logits,
                       const Run& run, const DecodingWeights& weights) const = 0;
 };
