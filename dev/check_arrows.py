@@ -62,7 +62,8 @@ COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: n
 IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
 TEXT_SIDE = ["include/rapt/error.h", "include/rapt/io/*.h", "include/rapt/text/*.h",
              "src/io/quoted.h", "src/io/repeated_name.h", "src/io/text/utf8.h", "src/text/*.h",
-             "src/text/encoding/*.h", "src/text/wordpiece/*.h"]
+             "src/text/bpe/*.h", "src/text/encoding/*.h", "src/text/normal_form/*.h",
+             "src/text/wordpiece/*.h"]
 TRAINED = ["include/rapt/%s/*.h" % name for name in ("checkpoint", "io", "nn", "text", "training")]
 VIZ_SIDE = ["include/rapt/*.h", "include/rapt/viz/*.h"]
 
@@ -232,6 +233,9 @@ TABLE = [
      "files of tokenizers know tokenizers"),
     ("src/text/wordpiece/**", TEXT_SIDE + ["src/text/wordpiece/*.inc"], STD,
      "WordPiece knows no file and no attention"),
+    ("src/text/bpe/**", TEXT_SIDE, STD, "BPE knows no file and no attention"),
+    ("src/text/normal_form/**", TEXT_SIDE + ["src/text/normal_form/*.inc"], STD,
+     "normal forms know no file and no tokenizer"),
     ("src/text/encoding/**", TEXT_SIDE, STD, "what stands around texts knows no file"),
     ("src/text/*", TEXT_SIDE + ["src/text/*.inc"], STD, "tokenizers know no file and no attention"),
     ("src/training/**", PUBLIC_CORE + TRAINED +

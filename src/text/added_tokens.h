@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/longest_match.h"
+
 namespace rapt::text {
 
 struct AddedToken {
@@ -37,14 +39,12 @@ class TokenSearch {
 
  private:
   struct Entry {
-    std::string content;
     uint32_t id;
     bool lstrip, rstrip;
   };
-  // Null: none begins there.
-  const Entry* longest_at(std::string_view text, size_t at) const;
 
-  std::vector<Entry> entries_;      // by content
+  std::vector<Entry> entries_;
+  LongestMatch contents_;           // ids are indices into entries_
   std::array<bool, 256> begins_{};  // does a token begin with the byte?
 };
 

@@ -1,6 +1,5 @@
 #include "text/character_model.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -24,25 +23,12 @@ namespace {
 
 }  // namespace
 
-CharacterModel::CharacterModel(std::vector<Entry> entries) : entries_(std::move(entries)) {
-  std::ranges::sort(entries_, {}, &Entry::character);
-  ascii_ids_.fill(kNone);
-  for (const Entry& entry : entries_)
-    if (entry.character < ascii_ids_.size()) ascii_ids_[entry.character] = entry.id;
-}
-
-int64_t CharacterModel::find(char32_t character) const {
-  if (character < ascii_ids_.size()) return ascii_ids_[character];
-  const auto at = std::ranges::lower_bound(entries_, character, {}, &Entry::character);
-  return at != entries_.end() && at->character == character ? at->id : kNone;
-}
-
 void CharacterModel::Encoder::encode(std::string_view text, size_t begin, size_t end) {
   for (size_t at = begin; at < end;) {
     const CodePoint c = decode_utf8(text.substr(at));
-    const int64_t id = model_.find(c.value);
-    if (id == kNone)
-      fail_on_character(text.substr(at, c.bytes), c.value, at, model_.entries_.size());
+    const int64_t id = model_.characters_.find(c.value);
+    if (id == CharacterIds::kNone)
+      fail_on_character(text.substr(at, c.bytes), c.value, at, model_.characters_.size());
     ids_.push_back(id);
     at += c.bytes;
   }

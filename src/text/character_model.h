@@ -1,21 +1,17 @@
 #pragma once
 // Characters as tokens.
-#include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "text/character_ids.h"
 
 namespace rapt::text {
 
 class CharacterModel {
  public:
-  struct Entry {
-    char32_t character;
-    uint32_t id;
-  };
-
-  // Any order; each character once.
-  explicit CharacterModel(std::vector<Entry> entries);
+  explicit CharacterModel(CharacterIds ids) : characters_(std::move(ids)) {}
 
   class Encoder {
    public:
@@ -30,11 +26,7 @@ class CharacterModel {
   };
 
  private:
-  static constexpr int64_t kNone = -1;
-  int64_t find(char32_t character) const;
-
-  std::vector<Entry> entries_;          // by character
-  std::array<int64_t, 128> ascii_ids_;  // kNone: not in the vocabulary
+  CharacterIds characters_;
 };
 
 }  // namespace rapt::text

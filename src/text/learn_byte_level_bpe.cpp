@@ -5,10 +5,10 @@
 
 #include "rapt/error.h"
 #include "rapt/text/learn.h"
+#include "text/bpe/split_pieces.h"
 #include "text/byte_characters.h"
 #include "text/check_utf8.h"
 #include "text/parts.h"
-#include "text/split_pieces.h"
 
 namespace rapt::text {
 namespace {

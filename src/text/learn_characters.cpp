@@ -21,7 +21,7 @@ Tokenizer learn_characters(std::string_view text) {
     at += c.bytes;
   }
   std::vector<std::string> tokens;
-  std::vector<CharacterModel::Entry> entries;
+  std::vector<CharacterIds::Entry> entries;
   for (const auto& [character, bytes] : found) {
     entries.push_back({character, static_cast<uint32_t>(tokens.size())});
     tokens.emplace_back(bytes);
@@ -30,7 +30,7 @@ Tokenizer learn_characters(std::string_view text) {
   return Tokenizer(std::make_shared<Tokenizer::Parts>(
       Tokenizer::Parts{.tokens = std::move(tokens),
                        .model_tokens = count,
-                       .model = CharacterModel(std::move(entries)),
+                       .model = CharacterModel(CharacterIds(std::move(entries))),
                        .added = {}}));
 }
 

@@ -33,8 +33,12 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
     else
       text += token;
   }
+  const auto* const pieces = std::get_if<ByteFallbackBpe>(&parts_->model);
+  if (pieces && pieces->options().decoding_strips_blank && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
+
+TokenizerKind Tokenizer::kind() const { return static_cast<TokenizerKind>(parts_->model.index()); }
 
 int64_t Tokenizer::vocabulary() const { return std::ssize(parts_->tokens); }
 

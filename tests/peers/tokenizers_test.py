@@ -29,6 +29,8 @@ except ImportError:
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.argv[1]).resolve().parents[1] / "tests" / "text" / "tokenizer_parity"
 STRINGS = 100_000
+# Of the kinds whose every span and text is compared, too. RAPT_PEER_STRINGS=100000 takes minutes.
+FEWER_STRINGS = int(os.environ.get("RAPT_PEER_STRINGS", 10_000))
 failed, compared = [], 0
 
 
@@ -290,6 +292,79 @@ def split_by_expressions(text, draw):
                             f"{name}, ignore_merges {ignore}")
 
 
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def byte_fallback(text, normalizer=None, pre_tokenizer=None, strips=True, splits=True, without=()):
+    """A tokenizer as that of Llama 2 or Gemma, with merges learned from the text. splits: do words stay
+    apart in learning? without: bytes that have no token, since a character stands for them."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace("\u2581", "first", splits)
+    learner.train_from_iterator(
+        text.split("\n"), trainers.BpeTrainer(vocab_size=1200, show_progress=False, limit_alphabet=70))
+    learned = json.loads(learner.to_str())["model"]
+    tokens = ["<unk>", "<s>", "</s>"] + [b for b in BYTES if b not in without]
+    tokens += sorted(learned["vocab"], key=learned["vocab"].get)
+    tokens = list(dict.fromkeys(tokens + ["\u2581"] + [chr(int(b[3:5], 16)) for b in without]))
+    tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)},
+                                     [tuple(pair) for pair in learned["merges"]], unk_token="<unk>",
+                                     fuse_unk=True, byte_fallback=True))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()] +
+        ([decoders.Strip(" ", 1, 0)] if strips else []))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return tokenizer
+
+
+def byte_fallbacks(text, draw):
+    """Llama 2 and Mistral in both forms, and Gemma."""
+    pieces = ["\u2581", "\u2581\u2581", "<0x41>", "<s>", "</s> ", " <unk>", " ", "   "]
+    strings = ["".join(draw.choice(pieces) if draw.random() < 0.2 else part
+                       for part in (drawn_string(draw), drawn_string(draw)))
+               for _ in range(FEWER_STRINGS)]
+    to_mark = normalizers.Replace(" ", "\u2581")
+    prepended = normalizers.Sequence([normalizers.Prepend("\u2581"), to_mark])
+    learned_from = (text + "\n".join(strings[:1000])).replace("<0x41>", "")  # no merge of a byte
+    kinds = {"Llama 2": (prepended, None, True, True), "Llama 2, words joined": (prepended, None, True, False),
+             "without a blank in front": (to_mark, None, False, True)}
+    for scheme in ("first", "always", "never"):
+        kinds[f"Metaspace {scheme}"] = (
+            None, pre_tokenizers.Metaspace("\u2581", scheme, False), scheme != "never", True)
+    for name, kind in kinds.items():
+        few = strings if name in ("Llama 2", "Metaspace first") else strings[:FEWER_STRINGS // 5]
+        compare_texts(byte_fallback(learned_from, *kind), few, 0, name)
+    gemma = byte_fallback(learned_from, to_mark, pre_tokenizers.Split(" ", "merged_with_previous"),
+                          False, True, ["<0x09>"])
+    gemma.add_tokens([AddedToken("\u2581\u2581", normalized=False), AddedToken("\n\n", normalized=False)])
+    compare_texts(gemma, strings, 0, "Gemma")
+    long = ["".join(draw.choice("abcdestl") for _ in range(200_000)), "a" * 100_000, " " * 9999, text]
+    for name in ("Llama 2", "Llama 2, words joined"):
+        compare_texts(byte_fallback(learned_from, *kinds[name]), long, 0, name + ", long texts")
+
+
+def composed(text, draw):
+    """Qwen 2's own normalizer, NFC."""
+    marks = ["\u0301", "\u0323", "\u0308", "\u0344", "\u0f71\u0f72", "\u1100", "\u1161", "\u11a8", "\uac00",
+             "a", "e", "o", " ", "\u212b", "\u0958", "\u2adc", "\U0001d15e", "\ufb1d", "\u09c7\u09be", "\u0334"]
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    strings = [drawn_string(draw) for _ in range(FEWER_STRINGS)]
+    strings += ["".join(draw.choice(marks) if draw.random() < 0.8 else draw.choice(every)
+                        for _ in range(draw.randrange(12))) for _ in range(FEWER_STRINGS)]
+    strings += ["".join(every[i:i + 64]) for i in range(0, len(every), 64)]
+    strings += ["e" + "".join(every[i:i + 8]) for i in range(0, 0x3000, 8)]
+    for trim in (False, True):
+        tokenizer = byte_level(1500, text, ["<|endoftext|>"])
+        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim, add_prefix_space=False)
+        compare_texts(tokenizer, strings if trim else strings[::5], 0, f"NFC, trim {trim}")
+
+
 def transformers_open(folder, text, ids, name):
     """transformers opens a folder that rapt wrote."""
     if AutoTokenizer is None:
@@ -350,6 +425,8 @@ def main():
     word_pieces(pages, draw)
     roberta(pages, draw)
     split_by_expressions(pages, draw)
+    byte_fallbacks(pages, draw)
+    composed(pages, draw)
     learned(texts)
     characters(pages, draw)
     print(f"{compared - len(failed)} of {compared} comparisons agree")

@@ -1,5 +1,5 @@
 // GPT-2's expression, piece by piece.
-#include "text/split_pieces.h"
+#include "text/bpe/split_pieces.h"
 
 #include <gtest/gtest.h>
 

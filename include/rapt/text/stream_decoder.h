@@ -7,6 +7,7 @@
 
 namespace rapt::text {
 
+// A blank at the beginning stays, which decode() may take away: what is generated follows a prompt.
 class StreamDecoder {
  public:
   // Throws Error(unsupported) for WordPiece, which is made for encoders: the text of its tokens is

@@ -1,10 +1,11 @@
 #pragma once
 // Text to token ids and back.
 //
-// Two kinds: characters, where each character (a Unicode scalar value) is a token, and byte-level
-// BPE by GPT-2's rules (Radford et al., 2019), where pairs of tokens are merged and the 256 bytes
-// are where merging begins. learn.h makes tokenizers from a text, tokenizer_file.h reads and writes
-// those of Hugging Face's package tokenizers; ids are those of the package.
+// Kinds that learn.h makes from a text: characters, where each character (a Unicode scalar value)
+// is a token, and byte-level BPE by GPT-2's rules (Radford et al., 2019), where pairs of tokens are
+// merged and the 256 bytes are where merging begins. tokenizer_file.h also reads BPE with byte
+// fallback, where merging begins with characters and blanks are a part of words (SentencePiece,
+// Kudo and Richardson, 2018), and WordPiece. Ids are those of Hugging Face's package tokenizers.
 //
 // Added tokens, such as <|endoftext|>, belong to a file beside its model. Where a text has the
 // content of one, that is one token, whatever the model is.
@@ -17,6 +18,13 @@
 #include <vector>
 
 namespace rapt::text {
+
+// What the tokens of a model are.
+enum class TokenizerKind : uint8_t { characters, byte_level_bpe, byte_fallback_bpe, word_piece };
+
+// Names of the kinds, by their value.
+inline constexpr const char* kTokenizerKindNames[] = {"characters", "byte-level BPE",
+                                                      "BPE with byte fallback", "WordPiece"};
 
 // Immutable; a copy shares the vocabulary. Calls from several threads are safe.
 class Tokenizer {
@@ -33,10 +41,12 @@ class Tokenizer {
   // The same, appended to `ids`, which keeps its elements when this throws.
   void encode(std::string_view text, std::vector<int64_t>& ids) const;
 
-  // The bytes of all tokens. Those of byte-level BPE need not be UTF-8: StreamDecoder
-  // (stream_decoder.h) returns whole characters. Throws Error(argument): an id out of range.
+  // The bytes of all tokens. Those of BPE need not be UTF-8: StreamDecoder (stream_decoder.h)
+  // returns whole characters. Where a file of byte fallback says so, without a blank at the
+  // beginning. Throws Error(argument): an id out of range.
   std::string decode(std::span<const int64_t> ids) const;
 
+  TokenizerKind kind() const;  // of its model
   int64_t vocabulary() const;  // how many tokens there are
   // The bytes of a token; they live as long as the tokenizer. Throws Error(argument).
   std::string_view token_bytes(int64_t id) const;

@@ -42,11 +42,10 @@ void fail_malformed(const std::string& name, const std::string& what) {
 }
 
 void fail_unsupported(const std::string& name, const std::string& what) {
-  throw Error(
-      ErrorCode::unsupported,
-      path_text(name) + ": " + what +
-          " is not supported; rapt reads byte-level BPE as GPT-2's, WordPiece as BERT's, and "
-          "characters");
+  throw Error(ErrorCode::unsupported, path_text(name) + ": " + what +
+                                          " is not supported; rapt reads byte-level BPE as "
+                                          "GPT-2's, BPE with byte fallback as Llama "
+                                          "2's, WordPiece as BERT's, and characters");
 }
 
 std::string shown(const Json& value) {

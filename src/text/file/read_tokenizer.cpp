@@ -7,6 +7,8 @@
 #include "rapt/text/tokenizer_file.h"
 #include "text/byte_characters.h"
 #include "text/file/json_text.h"
+#include "text/file/read_byte_fallback.h"
+#include "text/file/read_merges.h"
 #include "text/file/read_template.h"
 #include "text/file/read_vocabulary.h"
 #include "text/file/read_word_piece.h"
@@ -36,35 +38,6 @@ std::vector<std::string> model_tokens(const Vocabulary& vocabulary, const std::s
     tokens.push_back(bytes ? *std::move(bytes) : text);
   }
   return tokens;
-}
-
-// The two texts of a merge: a pair, or one text with a blank between them.
-std::pair<std::string, std::string> read_pair(const Json& merge, const std::string& what,
-                                              const std::string& file) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
-  if (merge.is_string()) {
-    const auto& text = merge.get_ref<const std::string&>();
-    const size_t blank = text.find(' ');
-    if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
-      return {text.substr(0, blank), text.substr(blank + 1)};
-  }
-  fail_malformed(file, what + ": expected two tokens, got " + shown(merge));
-}
-
-std::vector<Merge> read_merges(const Json& merges, const Vocabulary& vocabulary,
-                               const std::string& file) {
-  if (!merges.is_array()) fail_malformed(file, "merges: expected an array, got " + shown(merges));
-  std::vector<Merge> read;
-  read.reserve(merges.size());
-  for (const Json& merge : merges) {
-    const std::string what = "merge " + std::to_string(read.size());
-    const auto [left, right] = read_pair(merge, what, file);
-    read.push_back({.left = id_of(vocabulary, left, what, file),
-                    .right = id_of(vocabulary, right, what, file),
-                    .id = id_of(vocabulary, left + right, what, file)});
-  }
-  return read;
 }
 
 // The expressions of split_pieces.h.
@@ -129,11 +102,11 @@ CharacterModel read_characters(const Json& model, const Vocabulary& vocabulary,
                  file);
   if (model["unk_token"].is_string() && vocabulary.ids.contains(model["unk_token"]))
     fail_unsupported(file, "a token for unknown characters, " + shown(model["unk_token"]) + ",");
-  std::vector<CharacterModel::Entry> entries;
+  std::vector<CharacterIds::Entry> entries;
   for (size_t id = 0; id < tokens.size(); ++id)
     if (const CodePoint c = decode_utf8(tokens[id]); c.bytes == tokens[id].size())
       entries.push_back({c.value, static_cast<uint32_t>(id)});
-  return CharacterModel(std::move(entries));
+  return CharacterModel(CharacterIds(std::move(entries)));
 }
 
 void check_byte_level_pieces(const Json& byte_level, bool uses_regex, const std::string& file) {
@@ -202,11 +175,22 @@ void check_file(const Json& json, const std::string& file) {
                  file);
 }
 
-void check_no_normalizer(const Json& json, const std::string& file) {
+// Is it NFC? Any other normalizer is rejected.
+bool read_composes(const Json& json, TokenizerKind kind, const Vocabulary& vocabulary,
+                   const std::string& file) {
   const Json normalizer = json.value("normalizer", Json());
-  if (!normalizer.is_null())
-    fail_unsupported(file,
-                     "normalizer " + rapt::in_quotes(type_of(normalizer, "normalizer", file)));
+  if (normalizer.is_null()) return false;
+  const std::string& type = type_of(normalizer, "normalizer", file);
+  if (type != "NFC" || kind != TokenizerKind::byte_level_bpe)
+    fail_unsupported(file, "normalizer " + rapt::in_quotes(type) + " beside " +
+                               kTokenizerKindNames[static_cast<int>(kind)]);
+  check_settings(normalizer, "normalizer NFC", {{"type", required, {}}}, file);
+  // The package searches the normalised text for them.
+  for (const AddedToken& token : vocabulary.added)
+    if (token.normalized)
+      fail_unsupported(file, "added token " + rapt::in_quotes(token.content) +
+                                 " that is normalized, beside normalizer NFC");
+  return true;
 }
 
 std::optional<std::string> one_character(std::string_view text) {
@@ -214,9 +198,7 @@ std::optional<std::string> one_character(std::string_view text) {
   return std::string(text);
 }
 
-enum class ModelKind : uint8_t { byte_level_bpe, characters, word_piece };
-
-ModelKind kind_of(const Json& json, const std::string& file) {
+TokenizerKind kind_of(const Json& json, const std::string& file) {
   const Json& model = json["model"];
   // Early files of GPT-2 and of BERT have models without a type.
   const auto untyped = [&](const char* with) {
@@ -225,55 +207,66 @@ ModelKind kind_of(const Json& json, const std::string& file) {
   const std::string type = untyped("merges")                     ? "BPE"
                            : untyped("max_input_chars_per_word") ? "WordPiece"
                                                                  : type_of(model, "model", file);
+  if (type == "BPE" && model.value("byte_fallback", Json()) == true)
+    return TokenizerKind::byte_fallback_bpe;
   const std::string& pre_tokenizer = type_of(json["pre_tokenizer"], "pre_tokenizer", file);
   if (type == "BPE" && (pre_tokenizer == "ByteLevel" || pre_tokenizer == "Sequence"))
-    return ModelKind::byte_level_bpe;
-  if (type == "WordLevel" && pre_tokenizer == "Split") return ModelKind::characters;
-  if (type == "WordPiece" && pre_tokenizer == "BertPreTokenizer") return ModelKind::word_piece;
+    return TokenizerKind::byte_level_bpe;
+  if (type == "WordLevel" && pre_tokenizer == "Split") return TokenizerKind::characters;
+  if (type == "WordPiece" && pre_tokenizer == "BertPreTokenizer") return TokenizerKind::word_piece;
   fail_unsupported(file, "model " + rapt::in_quotes(type) + " with pre_tokenizer " +
                              rapt::in_quotes(pre_tokenizer));
 }
 
 std::optional<std::string> whole_text(std::string_view text) { return std::string(text); }
 
-std::vector<std::string> tokens_of(ModelKind kind, const Vocabulary& vocabulary,
+std::vector<std::string> tokens_of(TokenizerKind kind, const Vocabulary& vocabulary,
                                    const std::string& file) {
   switch (kind) {
-    case ModelKind::byte_level_bpe:
+    case TokenizerKind::byte_level_bpe:
       return model_tokens(vocabulary, file, bytes_of_characters);
-    case ModelKind::characters:
+    case TokenizerKind::characters:
       return model_tokens(vocabulary, file, one_character);
+    case TokenizerKind::byte_fallback_bpe:
+      return model_tokens(vocabulary, file, bytes_of_piece);
     default:
       return model_tokens(vocabulary, file, whole_text);
   }
 }
 
 std::shared_ptr<const Tokenizer::Parts> make_parts(const Json& json, const std::string& file) {
-  const ModelKind kind = kind_of(json, file);
-  if (kind != ModelKind::word_piece) {
-    check_no_normalizer(json, file);
-    (kind == ModelKind::byte_level_bpe ? check_byte_level : check_split)(json, file);
-  }
+  const TokenizerKind kind = kind_of(json, file);
+  const bool has_own_normalizer =
+      kind == TokenizerKind::word_piece || kind == TokenizerKind::byte_fallback_bpe;
+  if (!has_own_normalizer)
+    (kind == TokenizerKind::byte_level_bpe ? check_byte_level : check_split)(json, file);
   const Json& model = json["model"];
   if (!model.contains("vocab")) fail_malformed(file, "model: expected a vocab, got none");
 
   const Vocabulary vocabulary = read_vocabulary(json, file);
+  const bool composes = !has_own_normalizer && read_composes(json, kind, vocabulary, file);
   std::vector<std::string> tokens = tokens_of(kind, vocabulary, file);
-  const auto read_model = [&]() -> std::variant<CharacterModel, ByteLevelBpe, WordPieceModel> {
-    if (kind == ModelKind::byte_level_bpe) return read_bpe(json, vocabulary, tokens, file);
-    if (kind == ModelKind::word_piece) return read_word_piece(json, vocabulary, file);
+  const auto read_model = [&]() -> TokenizerModel {
+    if (kind == TokenizerKind::byte_level_bpe) return read_bpe(json, vocabulary, tokens, file);
+    if (kind == TokenizerKind::byte_fallback_bpe) return read_byte_fallback(json, vocabulary, file);
+    if (kind == TokenizerKind::word_piece) return read_word_piece(json, vocabulary, file);
     return read_characters(model, vocabulary, tokens, file);
   };
   auto read = read_model();
   for (const AddedToken& token : vocabulary.added)
-    if (token.id == tokens.size()) tokens.push_back(token.content);
+    if (token.id == tokens.size())
+      tokens.push_back(kind == TokenizerKind::byte_fallback_bpe ? bytes_of_piece(token.content)
+                                                                : token.content);
   SequenceTemplate around =
       read_template(json.value("post_processor", Json()), tokens.size(), file);
+  if (kind == TokenizerKind::byte_fallback_bpe && around.trim != TrimSpans::no)
+    fail_unsupported(file, "post_processor with trim_offsets beside byte_fallback");
   return std::make_shared<Tokenizer::Parts>(
       Tokenizer::Parts{.tokens = std::move(tokens),
                        .model_tokens = vocabulary.texts.size(),
                        .model = std::move(read),
                        .added = AddedTokens(vocabulary.added),
+                       .composes = composes,
                        .around = std::move(around)});
 }
 

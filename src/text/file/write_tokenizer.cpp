@@ -116,11 +116,12 @@ std::string post_processor_json(TrimSpans trim) {
 
 bool is_written(const Tokenizer::Parts& parts) {
   const SequenceTemplate none;
+  if (parts.composes) return false;
   if (parts.around.single != none.single || parts.around.pair != none.pair) return false;
   const auto* const bpe = std::get_if<ByteLevelBpe>(&parts.model);
   if (bpe != nullptr)
     return bpe->options().pattern == PiecePattern::gpt2 && bpe->options().whole_pieces.empty();
-  return !std::holds_alternative<WordPieceModel>(parts.model);
+  return std::holds_alternative<CharacterModel>(parts.model);
 }
 
 }  // namespace
@@ -129,8 +130,8 @@ std::string tokenizer_json(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
   if (!is_written(parts))
     throw Error(ErrorCode::unsupported,
-                "tokenizer: WordPiece, tokens around a text and other expressions than GPT-2's are "
-                "read, but not written; copy the file");
+                "tokenizer: WordPiece, BPE with byte fallback, NFC, tokens around a text and other "
+                "expressions than GPT-2's are read, but not written; copy the file");
   const bool bpe = std::holds_alternative<ByteLevelBpe>(parts.model);
   std::vector<std::string> added;
   for (const AddedToken& token : parts.added.tokens()) added.push_back(added_json(token));

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "rapt/text/encoding.h"
+#include "text/longest_match.h"
 #include "text/wordpiece/bert_normalizer.h"
-#include "text/wordpiece/longest_match.h"
 
 namespace rapt::text {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/merge_table.h"
+#include "text/bpe/merge_table.h"
 
 namespace rapt::text {
 

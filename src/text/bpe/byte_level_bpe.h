@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/merge_table.h"
-#include "text/piece_merger.h"
-#include "text/split_pieces.h"
-#include "text/wordpiece/longest_match.h"
+#include "text/bpe/merge_table.h"
+#include "text/bpe/piece_merger.h"
+#include "text/bpe/split_pieces.h"
+#include "text/longest_match.h"
 
 namespace rapt::text {
 

@@ -1,4 +1,4 @@
-#include "text/byte_level_bpe.h"
+#include "text/bpe/byte_level_bpe.h"
 
 namespace rapt::text {
 namespace {

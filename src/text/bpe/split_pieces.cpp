@@ -1,4 +1,4 @@
-#include "text/split_pieces.h"
+#include "text/bpe/split_pieces.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "text/piece_merger.h"
+#include "text/bpe/piece_merger.h"
 
 #include <algorithm>
 

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Writes src/text/normal_form/nfc_tables.inc: what the package tokenizers knows of NFC.
+
+    python3 -m venv build/tokenizers && build/tokenizers/bin/pip install tokenizers==0.23.3
+    build/tokenizers/bin/python dev/record_normal_form.py             write the file
+    build/tokenizers/bin/python dev/record_normal_form.py --check     does it say the same?
+
+The package is asked for each code point alone, for the order of pairs of marks, and for each pair that is
+composed. Syllables of Hangul, which are composed by a formula, are left out.
+"""
+import pathlib
+import sys
+
+import tokenizers
+from tokenizers.normalizers import NFC, NFD
+
+FILE = pathlib.Path(__file__).resolve().parent.parent / "src/text/normal_form/nfc_tables.inc"
+CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+HANGUL = range(0xAC00, 0xD7A4)
+VOWELS_AND_ENDS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # what a syllable takes up
+nfc, nfd = NFC().normalize_str, NFD().normalize_str
+
+
+def table(head, items):
+    """An array, as many items on a line as fit."""
+    yield head + " = {"
+    line = "   "
+    for item in items:
+        if len(line) + len(item) + 2 > 100:
+            yield line
+            line = "   "
+        line += f" {item},"
+    yield line
+    yield "};"
+
+
+def ranges(valued):
+    """[first, last, value] of neighbours with the same value."""
+    found = []
+    for code, value in sorted(valued.items()):
+        if found and found[-1][1] == code - 1 and found[-1][2] == value:
+            found[-1][1] = code
+        else:
+            found.append([code, code, value])
+    return found
+
+
+def mark_ranks(decomposed):
+    """Of each mark the rank of its canonical class, from 1: a mark stands before those of a higher class."""
+    whole = [chr(code) for code in CODES if code not in decomposed]
+    high = next(c for c in whole if nfd("x" + c + "\u0334") == "x\u0334" + c)
+    low = "\u0334"  # of the class 1, the lowest
+    marks = [c for c in whole if nfd("x" + c + low) == "x" + low + c] + [
+        c for c in whole if nfd("x" + high + c) == "x" + c + high]
+    marks = sorted(set(marks))
+    lower = {a: sum(nfd("x" + a + b) == "x" + b + a for b in marks if b != a) for a in marks}
+    sizes = sorted(set(lower.values()))
+    return {ord(a): sizes.index(lower[a]) + 1 for a in marks}
+
+
+def composed(decomposed):
+    """(first, second): the character that they become."""
+    pairs = {}
+    for code, parts in decomposed.items():
+        character = chr(code)
+        first, second = nfc(parts[:-1]), parts[-1]
+        if len(first) == 1 and nfc(first + second) == character:
+            pairs[ord(first), ord(second)] = code
+        elif nfc(parts) == character:
+            sys.exit(f"U+{code:04X} is not composed of two")
+    return pairs
+
+
+def recorded():
+    decomposed = {code: nfd(chr(code)) for code in CODES
+                  if code not in HANGUL and nfd(chr(code)) != chr(code)}
+    ranks, pairs = mark_ranks(decomposed), composed(decomposed)
+    changing = {code: 1 for code in CODES if code not in HANGUL and nfc(chr(code)) != chr(code)}
+    unstable = {**changing, **{code: 1 for code in ranks}, **{second: 1 for _, second in pairs},
+                **{code: 1 for code in VOWELS_AND_ENDS}}
+    for code, parts in decomposed.items():  # so that a text may be cut before what is stable
+        if code not in unstable and ord(parts[0]) in unstable:
+            sys.exit(f"U+{code:04X} is stable, and begins with what is not")
+    return "\n".join([
+        f"// Written by dev/record_normal_form.py from tokenizers {tokenizers.__version__}; do not edit.",
+        *table("constexpr NfcRange kNfcUnstable[]",
+               [f"{{0x{a:x}, 0x{b:x}}}" for a, b, _ in ranges(unstable)]),
+        *table("constexpr NfcClass kNfcClasses[]",
+               [f"{{0x{a:x}, 0x{b:x}, {r}}}" for a, b, r in ranges(ranks)]),
+        *table("constexpr NfcDecomposition kNfcDecomposed[]",
+               [f"{{0x{code:x}, {{{', '.join(f'0x{ord(c):x}' for c in to)}}}}}"
+                for code, to in sorted(decomposed.items())]),
+        *table("constexpr NfcComposition kNfcComposed[]",
+               [f"{{0x{a:x}, 0x{b:x}, 0x{to:x}}}" for (a, b), to in sorted(pairs.items())])]) + "\n"
+
+
+if sys.argv[1:] == ["--check"]:
+    same = FILE.read_text() == recorded()
+    print("The tables are those of the package." if same else f"{FILE} differs from the package")
+    sys.exit(0 if same else 1)
+FILE.write_text(recorded())
