@@ -31,16 +31,17 @@ std::vector<int64_t> chosen_of(const char* option, const std::vector<int64_t>& g
 
 AttentionSummary::AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
                                    std::vector<int64_t> shown, int64_t tokens, FoundPair pair,
-                                   bool keeps_maps)
+                                   SummaryParts parts)
     : layers_(chosen_of("--layers", settings.layers, spec.layers)),
       heads_(chosen_of("--heads", settings.heads, spec.heads)),
       shown_(std::move(shown)),
+      found_rows_{pair.from},
       map_(settings.map),
       top_k_(std::min(settings.top_k, tokens)),
       tokens_(tokens),
       pair_(pair),
-      keeps_maps_(keeps_maps),
-      sum_(shown_.size() * shown_.size()) {
+      parts_(parts),
+      sum_(parts.weights == WholeWeights::all ? shown_.size() * shown_.size() : 0) {
   if (map_ && (map_->rows > tokens || map_->columns > tokens))
     throw usage_error(
         fmt::format("--map: the text has {} tokens; expected at most so many rows "
@@ -51,8 +52,9 @@ AttentionSummary::AttentionSummary(const model::EncoderSpec& spec, const ModelSe
 model::EncoderCaptures AttentionSummary::captures() {
   model::EncoderCaptures captures;
   captures.layers = layers_;
-  captures.weights = WeightsRequest{};
-  if (keeps_maps_) {
+  if (parts_.weights != WholeWeights::none) captures.weights = WeightsRequest{.heads = heads_};
+  if (parts_.weights == WholeWeights::found_row) captures.weights->rows = found_rows_;
+  if (parts_.kept) {
     captures.map = map_;
     captures.top_k = top_k_;
     captures.entropy = true;
@@ -66,14 +68,20 @@ model::EncoderCaptures AttentionSummary::captures() {
 }
 
 void AttentionSummary::add(int64_t layer, const AttentionResult& result) {
-  const float* const weights = result.weights.values<float>().data();
-  for (const int64_t head : heads_) add_head(layer, head, weights + head * tokens_ * tokens_);
-  if (!keeps_maps_) return;
+  const bool all = parts_.weights == WholeWeights::all;
+  for (size_t h = 0; h < heads_.size() && parts_.weights != WholeWeights::none; ++h) {
+    const auto rows = static_cast<size_t>(all ? tokens_ : 1), n = static_cast<size_t>(tokens_);
+    const float* const weights = result.weights.values<float>().data() + h * rows * n;
+    if (all) add_rows(weights);
+    if (pair_.from >= 0)
+      add_found({layer, heads_[h], 0}, all ? weights + pair_.from * tokens_ : weights);
+  }
+  if (!parts_.kept) return;
   const auto at = static_cast<size_t>(std::ranges::find(layers_, layer) - layers_.begin());
   if (map_)
     keep("map", result.map, at);
   else
-    keep("weights", result.weights, at);
+    keep("weights", result.weights, at, true);
   if (top_k_ > 0) {
     keep("top_keys", result.top_keys, at);
     keep("top_weights", result.top_weights, at);
@@ -82,23 +90,32 @@ void AttentionSummary::add(int64_t layer, const AttentionResult& result) {
   keep("received", result.received, at);
 }
 
-void AttentionSummary::add_head(int64_t layer, int64_t head, const float* weights) {
+double AttentionSummary::scale_of(const float* row) const {
+  if (std::ssize(shown_) == tokens_) return 1;
+  double total = 0;
+  for (const int64_t j : shown_) total += row[j];
+  return total <= 0 ? 1 : 1 / total;
+}
+
+void AttentionSummary::add_rows(const float* weights) {
   for (size_t i = 0; i < shown_.size(); ++i) {
     const float* const row = weights + shown_[i] * tokens_;
-    double total = 0;
-    for (const int64_t j : shown_) total += row[j];
-    const bool all = std::ssize(shown_) == tokens_;
-    const double scale = all || total <= 0 ? 1 : 1 / total;
+    const double scale = scale_of(row);
     for (size_t j = 0; j < shown_.size(); ++j)
       sum_[i * shown_.size() + j] += row[shown_[j]] * scale;
-    if (shown_[i] != pair_.from) continue;
-    const auto greatest =
-        std::ranges::max_element(shown_, {}, [&](int64_t token) { return row[token]; });
-    if (*greatest == pair_.to) found_.push_back({layer, head, row[pair_.to] * scale});
   }
 }
 
-void AttentionSummary::keep(const char* name, const Tensor& result, size_t layer_at) {
+void AttentionSummary::add_found(HeadWeight head, const float* row) {
+  const auto greatest =
+      std::ranges::max_element(shown_, {}, [&](int64_t token) { return row[token]; });
+  if (*greatest != pair_.to) return;
+  head.weight = row[pair_.to] * scale_of(row);
+  found_.push_back(head);
+}
+
+void AttentionSummary::keep(const char* name, const Tensor& result, size_t layer_at,
+                            bool chosen_alone) {
   auto kept = std::ranges::find(kept_, std::string_view(name), &Kept::name);
   if (kept == kept_.end()) {
     kept_.push_back({name, {}, {}, {result.dims().begin() + 1, result.dims().end()}});
@@ -109,7 +126,9 @@ void AttentionSummary::keep(const char* name, const Tensor& result, size_t layer
     const size_t layer_size = heads_.size() * static_cast<size_t>(size);
     to.resize(layers_.size() * layer_size);
     auto* at = to.data() + layer_at * layer_size;
-    for (const int64_t head : heads_) at = std::copy_n(from.data() + head * size, size, at);
+    for (size_t h = 0; h < heads_.size(); ++h)
+      at = std::copy_n(from.data() + (chosen_alone ? static_cast<int64_t>(h) : heads_[h]) * size,
+                       size, at);
   };
   if (result.dtype() == DType::i64)
     copy(result.values<int64_t>(), kept->integers);

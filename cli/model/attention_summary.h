@@ -22,20 +22,33 @@ struct FoundPair {
   int64_t from = -1, to = -1;
 };
 
+// Which weights are computed as such, beside what is pooled.
+enum class WholeWeights : uint8_t {
+  none,
+  found_row,  // of the pair's first token, [tokens] of each head
+  all,        // [tokens, tokens] of each head
+};
+
+// What is collected.
+struct SummaryParts {
+  WholeWeights weights = WholeWeights::all;
+  bool kept = false;  // are results of each head kept, for tensors()?
+};
+
 class AttentionSummary {
  public:
   // `shown`: the tokens that count; the rows of the others are left out, and what the others have
   // of a row goes to those shown. Throws usage errors for layers and heads that the model lacks, or
   // that are given twice.
   AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
-                   std::vector<int64_t> shown, int64_t tokens, FoundPair pair, bool keeps_maps);
+                   std::vector<int64_t> shown, int64_t tokens, FoundPair pair, SummaryParts parts);
 
-  // The captures that an encoder call needs, with the memory that they are written to.
+  // The captures that an encoder call needs.
   model::EncoderCaptures captures();
 
   int64_t shown() const { return std::ssize(shown_); }
   const std::vector<int64_t>& shown_tokens() const { return shown_; }
-  // The mean of the weights over the chosen heads, [shown, shown].
+  // The mean of the weights over the chosen heads, [shown, shown]; empty without all weights.
   std::vector<float> mean() const;
   // The heads in which the first token looks most at the second; the greatest weight first.
   std::vector<HeadWeight> found() const;
@@ -45,7 +58,10 @@ class AttentionSummary {
 
  private:
   void add(int64_t layer, const AttentionResult& result);
-  void add_head(int64_t layer, int64_t head, const float* weights);
+  // 1, or what makes the weights that a row has for shown tokens sum to 1.
+  double scale_of(const float* row) const;
+  void add_rows(const float* weights);
+  void add_found(HeadWeight head, const float* row);
 
   struct Kept {
     const char* name;
@@ -53,14 +69,15 @@ class AttentionSummary {
     std::vector<int64_t> integers;  // of top_keys alone
     std::vector<int64_t> shape;     // behind layers and heads
   };
-  // Stores what the heads of layers_[layer_at] have: results stand in the order asked for.
-  void keep(const char* name, const Tensor& result, size_t layer_at);
+  // Stores what the heads of layers_[layer_at] have: results stand in the order asked for. `result`
+  // has all heads, or the chosen ones alone.
+  void keep(const char* name, const Tensor& result, size_t layer_at, bool chosen_alone = false);
 
-  std::vector<int64_t> layers_, heads_, shown_;
+  std::vector<int64_t> layers_, heads_, shown_, found_rows_;
   std::optional<MapRequest> map_;
   int64_t top_k_, tokens_;
   FoundPair pair_;
-  bool keeps_maps_;
+  SummaryParts parts_;
   std::vector<double> sum_;
   std::vector<HeadWeight> found_;
   std::vector<Kept> kept_;

@@ -92,8 +92,8 @@ AttendJson attend_document(const std::vector<std::string>& tokens, const std::ve
   AttendJson document = {{"schema", "rapt.model_attend/1"}, {"build", build_info()}};
   document["tokens"] = AttendJson::array();
   for (size_t i = 0; i < tokens.size(); ++i) {
-    AttendJson looks = AttendJson::array();
-    for (const size_t j : looks_of(mean, i, tokens.size()))
+    AttendJson looks = mean.empty() ? AttendJson() : AttendJson::array();
+    for (const size_t j : looks_of(mean, i, mean.empty() ? 0 : tokens.size()))
       looks.push_back({{"token", j}, {"weight", json_number(mean[i * tokens.size() + j])}});
     document["tokens"].push_back({{"token", printable(tokens[i])}, {"looks", std::move(looks)}});
   }
@@ -121,24 +121,40 @@ viz::Heatmap picture_of(const AttentionSummary& summary, std::vector<float> mean
   return map;
 }
 
-// The bytes of the results that a text of so many tokens has: the weights of a layer at a time, the
-// mean, and what --output keeps of the chosen heads, twice while its tensors are made.
+// With --map, whole weights are for pictures alone.
+SummaryParts parts_of(const ModelArguments& a, const ModelSettings& settings) {
+  const bool finds = !settings.find_from.empty(), writes = !a.output.empty();
+  const bool shows_looks = !settings.map && (a.json || !finds);
+  const bool all = shows_looks || (writes && !settings.map) || !a.picture.targets.empty();
+  return {.weights = all     ? WholeWeights::all
+                     : finds ? WholeWeights::found_row
+                             : WholeWeights::none,
+          .kept = writes};
+}
+
+// The bytes of the results that a text of so many tokens has: those of a layer at a time, the mean,
+// and what --output keeps of the chosen heads, twice while its tensors are made.
 double attention_bytes(const model::EncoderSpec& spec, const ModelSettings& settings,
-                       int64_t tokens, bool keeps_maps) {
+                       int64_t tokens, SummaryParts parts) {
   const auto n = static_cast<double>(tokens);
   const auto chosen = [](const std::vector<int64_t>& given, int64_t all) {
     return given.empty() ? static_cast<double>(all) : static_cast<double>(given.size());
   };
+  const double heads = chosen(settings.heads, spec.heads);
   const double map = settings.map ? static_cast<double>(settings.map->rows) *
                                         static_cast<double>(settings.map->columns)
                                   : 0;
   const double top_k = static_cast<double>(std::min(settings.top_k, tokens));
-  const double of_head = (settings.map ? map : n * n) + n * (3 * top_k + 2);
-  const double kept = keeps_maps ? 2 * chosen(settings.layers, spec.layers) *
-                                       chosen(settings.heads, spec.heads) * of_head
+  const double pooled = map + n * (3 * top_k + 2);
+  const double whole = parts.weights == WholeWeights::all         ? n * n
+                       : parts.weights == WholeWeights::found_row ? n
+                                                                  : 0;
+  const double kept = parts.kept ? 2 * chosen(settings.layers, spec.layers) * heads *
+                                       (pooled + (settings.map ? 0 : n * n))
                                  : 0;
-  return 4 * (static_cast<double>(spec.heads) * (n * n + of_head) + kept) + 16 * n * n +
-         4 * n * static_cast<double>(5 * spec.features + spec.hidden_features);
+  const double mean = parts.weights == WholeWeights::all ? 16 * n * n : 0;
+  return 4 * (static_cast<double>(spec.heads) * (parts.kept ? pooled : 0) + heads * whole + kept) +
+         mean + 4 * n * static_cast<double>(5 * spec.features + spec.hidden_features);
 }
 
 // Names of --output; those of a call without an option for them are not there.
@@ -147,6 +163,15 @@ std::vector<std::string> output_names(const ModelSettings& settings) {
                                     "output"};
   if (settings.top_k > 0) names.insert(names.end(), {"top_keys", "top_weights"});
   return names;
+}
+
+// What --map prints, which computes no weights for the table.
+void print_written(const ModelArguments& a, const ModelSettings& settings, int64_t tokens) {
+  std::string names;
+  for (const std::string& name : output_names(settings))
+    names += (names.empty() ? "" : ", ") + name;
+  std::printf("%s of %lld tokens in %s\n", names.c_str(), static_cast<long long>(tokens),
+              printable(a.output).c_str());
 }
 
 // Writes the tensors, and the tokens as metadata of a .safetensors file.
@@ -180,15 +205,16 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   const text::Encoding encoding =
       encoder_tokens(folder, texts, folder.encoder.spec.longest(), a.truncate);
   const int64_t count = std::ssize(encoding.ids);
-  require_memory(attention_bytes(folder.encoder.spec, settings, count, !outputs.empty()),
-                 "maps of the heads", "a shorter text, or --map");
+  const SummaryParts parts = parts_of(a, settings);
+  require_memory(attention_bytes(folder.encoder.spec, settings, count, parts), "maps of the heads",
+                 "a shorter text, or --map");
 
   FoundPair pair;
   if (!settings.find_from.empty())
     pair = {token_of_word(encoding, texts, settings.find_from),
             token_of_word(encoding, texts, settings.find_to)};
   AttentionSummary summary(folder.encoder.spec, settings, shown_tokens(encoding, a.hide_special),
-                           count, pair, !outputs.empty());
+                           count, pair, parts);
   const Tensor output = encode(folder.encoder, {encoding.ids, encoding.types, {}}, settings.context,
                                summary.captures());
 
@@ -205,6 +231,8 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
     print_json(attend_document(labels, mean, finds ? &found : nullptr));
   else if (finds)
     print_found(found, settings);
+  else if (!pictures.to_stdout() && mean.empty())
+    print_written(a, settings, count);
   else if (!pictures.to_stdout())
     print_looks(mean, labels);
   if (pictures.wanted()) pictures.draw(picture_of(summary, mean, labels, settings));

@@ -6,6 +6,7 @@
 
 #include "cli/model/encoder_folder.h"
 #include "cli/model/model_actions.h"
+#include "cli/output/printable.h"
 #include "cli/output/tensor_output.h"
 #include "cli/output/tensor_text.h"
 #include "cli/process/memory.h"
@@ -29,6 +30,18 @@ WeightTotals totals_of(const model::EncoderModel& encoder) {
   return totals;
 }
 
+// What a call takes beside the weights for one text of the greatest length: rows of all parts of a
+// block, and the result.
+int64_t text_bytes(const model::EncoderSpec& spec) {
+  return 4 * spec.longest() * (5 * spec.features + spec.hidden_features);
+}
+
+std::string joined(const std::vector<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + printable(key);
+  return text;
+}
+
 }  // namespace
 
 void run_model_info(const ModelArguments& a) {
@@ -38,12 +51,15 @@ void run_model_info(const ModelArguments& a) {
   const model::Pooling pooling = model::load_pooling(a.folder);
   const char* const family = model::kEncoderFamilyNames[static_cast<int>(spec.family)];
   const char* const mode = model::kPoolingNames[static_cast<int>(pooling.mode)];
+  const char* const tokenizer =
+      text::kTokenizerKindNames[static_cast<int>(folder.tokenizer.kind())];
   if (a.json)
     return print_json({{"schema", "rapt.model_info/1"},
                        {"build", build_info()},
                        {"family", family},
                        {"vocabulary", spec.vocabulary},
                        {"tokens", folder.tokenizer.vocabulary()},
+                       {"tokenizer", tokenizer},
                        {"positions", spec.longest()},
                        {"layers", spec.layers},
                        {"heads", spec.heads},
@@ -52,8 +68,10 @@ void run_model_info(const ModelArguments& a) {
                        {"parameters", totals.parameters},
                        {"mapped_bytes", totals.mapped},
                        {"copied_bytes", totals.copied},
+                       {"text_bytes", text_bytes(spec)},
                        {"pooling", mode},
-                       {"normalize", pooling.normalize}});
+                       {"normalize", pooling.normalize},
+                       {"ignored_keys", spec.ignored_keys}});
   std::printf("family      %s\n", family);
   std::printf("sizes       %lld layers, %lld heads of %lld, %lld features, %lld hidden\n",
               static_cast<long long>(spec.layers), static_cast<long long>(spec.heads),
@@ -61,11 +79,17 @@ void run_model_info(const ModelArguments& a) {
               static_cast<long long>(spec.hidden_features));
   std::printf("texts       up to %lld tokens of %lld\n", static_cast<long long>(spec.longest()),
               static_cast<long long>(spec.vocabulary));
+  std::printf("tokenizer   %s of %lld tokens\n", tokenizer,
+              static_cast<long long>(folder.tokenizer.vocabulary()));
   std::printf("parameters  %lld\n", static_cast<long long>(totals.parameters));
-  std::printf("memory      %s mapped, %s copied\n",
+  std::printf("memory      %s mapped, %s copied, %s for a text of %lld tokens\n",
               bytes_text(static_cast<double>(totals.mapped)).c_str(),
-              bytes_text(static_cast<double>(totals.copied)).c_str());
+              bytes_text(static_cast<double>(totals.copied)).c_str(),
+              bytes_text(static_cast<double>(text_bytes(spec))).c_str(),
+              static_cast<long long>(spec.longest()));
   std::printf("embedding   %s%s\n", mode, pooling.normalize ? ", of length 1" : "");
+  if (!spec.ignored_keys.empty())
+    std::printf("not read    %s of config.json\n", joined(spec.ignored_keys).c_str());
   finish_stdout();
 }
 

@@ -14,18 +14,35 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool has_file(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
+// The files of a folder, and its name for messages.
+struct PoolingFolder {
+  const FolderFiles& files;
+  const std::string& name;
+
+  // Nothing if the file is not there.
+  std::optional<Json> value(const std::string& path) const {
+    const std::optional<std::string> text = files(path);
+    if (!text) return std::nullopt;
+    return checkpoint::parse_config_value(*text, path_of(path));
+  }
+  // The same of an object.
+  std::optional<Json> object(const std::string& path) const {
+    const std::optional<std::string> text = files(path);
+    if (!text) return std::nullopt;
+    return checkpoint::parse_config(*text, path_of(path));
+  }
+  std::string path_of(const std::string& path) const { return name + "/" + path; }
+};
 
 // "a.b.Pooling" -> "Pooling"
 std::string last_word(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
-PoolingMode read_mode(const std::string& file) {
-  const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+PoolingMode read_mode(const PoolingFolder& folder, const std::string& path) {
+  const std::string file = folder.path_of(path);
+  const std::optional<Json> json = folder.object(path);
+  if (!json) throw Error(ErrorCode::io, path_text(file) + ": no such file; modules.json names it");
   std::optional<PoolingMode> mode;
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [key, value] : json->items()) {
     constexpr std::string_view kPrefix = "pooling_mode_";
     if (!key.starts_with(kPrefix)) continue;
     if (!value.is_boolean())
@@ -57,13 +74,13 @@ std::string module_path(const Json& module, const std::string& file) {
 }
 
 // Returns whether the module is the pooling.
-bool read_module(const Json& module, const std::string& folder, const std::string& file,
+bool read_module(const Json& module, const PoolingFolder& folder, const std::string& file,
                  Pooling& pooling) {
   if (!module.is_object() || !module.value("type", Json()).is_string())
     throw Error(ErrorCode::format, path_text(file) + ": expected objects with a text 'type'");
   const std::string type = last_word(module["type"].get<std::string>());
   if (type == "Pooling")
-    pooling.mode = read_mode(folder + "/" + module_path(module, file) + "/config.json");
+    pooling.mode = read_mode(folder, module_path(module, file) + "/config.json");
   else if (type == "Normalize")
     pooling.normalize = true;
   else if (type != "Transformer")
@@ -73,16 +90,13 @@ bool read_module(const Json& module, const std::string& folder, const std::strin
   return type == "Pooling";
 }
 
-// modules.json is an array, where a config is an object.
-Json parse_modules(const std::string& file) {
-  const Json json = checkpoint::parse_config_value(checkpoint::read_config_text(file), file);
-  if (!json.is_array()) throw Error(ErrorCode::format, path_text(file) + ": expected an array");
-  return json;
-}
-
-void read_modules(const std::string& folder, const std::string& file, Pooling& pooling) {
+void read_modules(const PoolingFolder& folder, Pooling& pooling) {
+  const std::string file = folder.path_of("modules.json");
+  const std::optional<Json> modules = folder.value("modules.json");
+  if (!modules) return;
+  if (!modules->is_array()) throw Error(ErrorCode::format, path_text(file) + ": expected an array");
   int poolings = 0;
-  for (const Json& module : parse_modules(file))
+  for (const Json& module : *modules)
     poolings += read_module(module, folder, file, pooling) ? 1 : 0;
   if (poolings != 1)
     throw Error(ErrorCode::unsupported,
@@ -90,22 +104,22 @@ void read_modules(const std::string& folder, const std::string& file, Pooling& p
 }
 
 // The length, and what would change texts.
-void read_text_settings(const std::string& folder, Pooling& pooling) {
+void read_text_settings(const PoolingFolder& folder, Pooling& pooling) {
   // Each class of the package has had its own name.
-  for (const char* name : {"/sentence_bert_config.json", "/sentence_roberta_config.json",
-                           "/sentence_distilbert_config.json"}) {
-    const std::string file = folder + name;
-    if (!has_file(file)) continue;
-    const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
-    const checkpoint::ConfigObject config(json, file);
+  for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
+                           "sentence_distilbert_config.json"}) {
+    const std::optional<Json> json = folder.object(name);
+    if (!json) continue;
+    const std::string file = folder.path_of(name);
+    const checkpoint::ConfigObject config(*json, file);
     config.require("do_lower_case", false, false);
     pooling.longest = config.integer("max_seq_length", 0);
     break;
   }
-  const std::string file = folder + "/config_sentence_transformers.json";
-  if (!has_file(file)) return;
-  const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
-  const checkpoint::ConfigObject config(json, file);
+  const std::string name = "config_sentence_transformers.json", file = folder.path_of(name);
+  const std::optional<Json> json = folder.object(name);
+  if (!json) return;
+  const checkpoint::ConfigObject config(*json, file);
   if (config.has("default_prompt_name"))
     config.reject("default_prompt_name", "null: no text is put before others");
 }
@@ -139,12 +153,22 @@ void make_unit(float* row, int64_t features) {
 
 }  // namespace
 
-Pooling load_pooling(const std::string& folder) {
+Pooling read_pooling(const FolderFiles& files, const std::string& name) {
   Pooling pooling;
-  const std::string file = folder + "/modules.json";
-  if (has_file(file)) read_modules(folder, file, pooling);
+  const PoolingFolder folder{files, name};
+  read_modules(folder, pooling);
   read_text_settings(folder, pooling);
   return pooling;
+}
+
+Pooling load_pooling(const std::string& folder) {
+  const auto files = [&](const std::string& name) -> std::optional<std::string> {
+    std::error_code ignored;
+    const std::string path = folder + "/" + name;
+    if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+    return checkpoint::read_config_text(path);
+  };
+  return read_pooling(files, folder);
 }
 
 Tensor pool(const Pooling& pooling, const TensorView& rows, std::span<const int64_t> starts) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "checkpoint/activation_names.h"
 #include "io/quoted.h"
@@ -12,6 +13,78 @@ namespace rapt::model {
 namespace {
 
 using checkpoint::ConfigObject;
+
+// What transformers calls the classes of a family, before one of kEncoderClassEnds.
+constexpr const char* kEncoderClassNames[] = {"Bert", "Roberta", "DistilBert"};
+constexpr std::string_view kEncoderClassEnds[] = {"Model",
+                                                  "ForMaskedLM",
+                                                  "ForPreTraining",
+                                                  "ForSequenceClassification",
+                                                  "ForTokenClassification",
+                                                  "ForQuestionAnswering",
+                                                  "ForMultipleChoice",
+                                                  "ForNextSentencePrediction"};
+
+// Read below.
+constexpr std::string_view kEncoderKeys[] = {"activation",
+                                             "add_cross_attention",
+                                             "architectures",
+                                             "dim",
+                                             "hidden_act",
+                                             "hidden_dim",
+                                             "hidden_size",
+                                             "intermediate_size",
+                                             "is_decoder",
+                                             "layer_norm_eps",
+                                             "max_position_embeddings",
+                                             "model_type",
+                                             "n_heads",
+                                             "n_layers",
+                                             "num_attention_heads",
+                                             "num_hidden_layers",
+                                             "pad_token_id",
+                                             "position_embedding_type",
+                                             "quantization_config",
+                                             "type_vocab_size",
+                                             "vocab_size"};
+
+// Of training, of heads, of tokenizers, of other results, and how numbers are computed but not
+// which. A table of sinusoids (DistilBERT) is among the tensors.
+constexpr std::string_view kEncoderKeysWithoutEffect[] = {"_attn_implementation",
+                                                          "_attn_implementation_autoset",
+                                                          "_name_or_path",
+                                                          "attention_dropout",
+                                                          "attention_probs_dropout_prob",
+                                                          "bos_token_id",
+                                                          "chunk_size_feed_forward",
+                                                          "classifier_dropout",
+                                                          "cross_attention_hidden_size",
+                                                          "dropout",
+                                                          "dtype",
+                                                          "eos_token_id",
+                                                          "gradient_checkpointing",
+                                                          "hidden_dropout_prob",
+                                                          "id2label",
+                                                          "initializer_range",
+                                                          "is_encoder_decoder",
+                                                          "label2id",
+                                                          "output_attentions",
+                                                          "output_hidden_states",
+                                                          "output_past",
+                                                          "problem_type",
+                                                          "qa_dropout",
+                                                          "return_dict",
+                                                          "seq_classif_dropout",
+                                                          "sinusoidal_pos_embds",
+                                                          "task_specific_params",
+                                                          "tie_weights_",
+                                                          "tie_word_embeddings",
+                                                          "torch_dtype",
+                                                          "transformers_version",
+                                                          "use_cache"};
+
+// They change outputs, unless they are empty.
+constexpr std::string_view kLackingEncoderKeys[] = {"auto_map", "pruned_heads"};
 
 // configuration_bert.py, configuration_roberta.py.
 EncoderSpec read_bert(const ConfigObject& config, bool is_roberta) {
@@ -48,11 +121,54 @@ EncoderSpec read_distilbert(const ConfigObject& config) {
   return spec;
 }
 
+// The encoder of each class is that of the family.
+void check_encoder_classes(const nlohmann::json& config, EncoderFamily family,
+                           const std::string& file) {
+  const auto classes = config.find("architectures");
+  if (classes == config.end() || classes->is_null()) return;
+  const auto is_text = [](const nlohmann::json& one) { return one.is_string(); };
+  if (!classes->is_array() || !std::ranges::all_of(*classes, is_text))
+    throw Error(ErrorCode::format, path_text(file) + ": architectures: expected a list of texts");
+  const std::string name = kEncoderClassNames[static_cast<int>(family)];
+  for (const nlohmann::json& one : *classes) {
+    const auto& given = one.get_ref<const std::string&>();
+    const auto is_known = [&](std::string_view end) { return given == name + std::string(end); };
+    if (std::ranges::any_of(kEncoderClassEnds, is_known)) continue;
+    std::string known;
+    for (const std::string_view end : kEncoderClassEnds)
+      known += (known.empty() ? "" : ", ") + name + std::string(end);
+    throw Error(ErrorCode::unsupported, path_text(file) + ": architectures: expected one of " +
+                                            known + ", got " + in_quotes(given));
+  }
+}
+
+// The keys that are neither read nor known to change no output.
+std::vector<std::string> unknown_encoder_keys(const nlohmann::json& config,
+                                              const std::string& file) {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : config.items()) {
+    const auto is_key = [&](std::string_view known) { return key == known; };
+    if (std::ranges::any_of(kLackingEncoderKeys, is_key)) {
+      if (!value.empty())  // null is empty, too
+        throw Error(ErrorCode::unsupported,
+                    path_text(file) + ": " + key + " is not supported; expected none");
+    } else if (std::ranges::none_of(kEncoderKeys, is_key) &&
+               std::ranges::none_of(kEncoderKeysWithoutEffect, is_key)) {
+      unknown.push_back(key);
+    }
+  }
+  return unknown;
+}
+
 }  // namespace
 
 EncoderSpec load_encoder_spec(const std::string& folder) {
   const std::string file = folder + "/config.json";
-  const nlohmann::json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+  return read_encoder_spec(checkpoint::read_config_text(file), file);
+}
+
+EncoderSpec read_encoder_spec(std::string_view text, const std::string& file) {
+  const nlohmann::json json = checkpoint::parse_config(text, file);
   const ConfigObject config(json, file);
   if (config.has("quantization_config"))
     config.reject("quantization_config", "none: quantised weights are not read");
@@ -73,6 +189,8 @@ EncoderSpec load_encoder_spec(const std::string& folder) {
                                        " heads; expected heads that divide the features");
   if (spec.longest() < 1)
     throw Error(ErrorCode::format, path_text(file) + ": pad_token_id leaves no position");
+  check_encoder_classes(json, spec.family, file);
+  spec.ignored_keys = unknown_encoder_keys(json, file);
   return spec;
 }
 

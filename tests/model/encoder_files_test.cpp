@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/scratch_folder.h"
+#include "rapt/float16.h"
 #include "rapt/io/safetensors.h"
 #include "rapt/model/encoder_model.h"
 #include "rapt/model/pooling.h"
@@ -83,6 +84,134 @@ TEST_F(EncoderFilesTest, ConfigsThatDoNotFitAreRejectedByTheKey) {
   expect_config(
       format, [](Json& j) { j["num_hidden_layers"] = 1; },
       "the model has no tensor 'encoder.layer.1.");
+}
+
+TEST_F(EncoderFilesTest, ClassesOfOtherFamiliesAreRejectedAndUnknownKeysAreListed) {
+  using enum ErrorCode;
+  expect_config(
+      unsupported, [](Json& j) { j["architectures"] = {"RobertaModel"}; }, "architectures",
+      "BertModel, BertForMaskedLM", "got 'RobertaModel'");
+  expect_config(
+      format, [](Json& j) { j["architectures"] = "BertModel"; }, "a list of texts");
+  expect_config(
+      unsupported,
+      [](Json& j) {
+        j["pruned_heads"] = {{"0", {1}}};
+      },
+      "pruned_heads");
+  change_config([](Json& j) { j["architectures"] = {"BertForMaskedLM"}; });
+  EXPECT_EQ(model::load_encoder_spec(folder_.path()).ignored_keys, std::vector<std::string>{});
+  change_config([](Json& j) {
+    j["architectures"] = nullptr;
+    j["pruned_heads"] = Json::object();
+    j["new_key"] = 1;
+  });
+  EXPECT_EQ(model::load_encoder_spec(folder_.path()).ignored_keys,
+            std::vector<std::string>{"new_key"});
+}
+
+template <class T>
+T rounded_to(float value) {
+  if constexpr (std::is_same_v<T, float>)
+    return value;
+  else
+    return T::from(value);
+}
+
+// A file of some tensors, as T.
+template <class T>
+std::string file_of(const TensorFile& file, size_t begin, size_t end) {
+  std::vector<Tensor> rounded;
+  std::vector<NamedTensor> named;
+  rounded.reserve(end - begin);
+  for (size_t i = begin; i < end; ++i) {
+    const LoadedTensor loaded = load(file.tensors[i]);
+    const auto* const from = static_cast<const float*>(loaded.view().data);
+    rounded.emplace_back(dtype_of<T>(), loaded.view().dims());
+    std::transform(from, from + loaded.view().count(), rounded.back().values<T>().begin(),
+                   [](float value) { return rounded_to<T>(value); });
+    named.push_back({file.tensors[i].name, rounded.back().view()});
+  }
+  std::string bytes;
+  write_safetensors(
+      [&](const void* data, int64_t count) {
+        bytes.append(static_cast<const char*>(data), static_cast<size_t>(count));
+      },
+      named);
+  return bytes;
+}
+
+TEST_F(EncoderFilesTest, ShardsAreOneModel) {
+  const TensorFile file = open_tensor_file(path("model.safetensors"));
+  const size_t half = file.tensors.size() / 2, all = file.tensors.size();
+  const std::vector<int64_t> ids = {3, 7, 1, 20};
+  const Tensor expected = encode(model::load_encoder(folder_.path()), {ids, {}, {}});
+  Json index = {{"metadata", Json::object()}};
+  for (size_t i = 0; i < all; ++i)
+    index["weight_map"][file.tensors[i].name] = i < half ? "a.safetensors" : "b.safetensors";
+  write("a.safetensors", file_of<float>(file, 0, half));
+  write("b.safetensors", file_of<float>(file, half, all));
+  write("model.safetensors.index.json", index.dump());
+  std::filesystem::remove(path("model.safetensors"));
+  const Tensor found = encode(model::load_encoder(folder_.path()), {ids, {}, {}});
+  EXPECT_TRUE(std::ranges::equal(found.values<float>(), expected.values<float>()));
+  index["weight_map"][file.tensors[0].name] = "../a.safetensors";
+  write("model.safetensors.index.json", index.dump());
+  expect_error(
+      ErrorCode::format, [&] { model::load_encoder(folder_.path()); }, "../a.safetensors");
+  index["weight_map"][file.tensors[0].name] = "c.safetensors";
+  write("model.safetensors.index.json", index.dump());
+  expect_error(
+      ErrorCode::io, [&] { model::load_encoder(folder_.path()); }, "c.safetensors");
+}
+
+// Weights of 16 bits are those of the same numbers in f32. Either result may have twice the error
+// of transformers' own float32 (data/make_golden.py), and a rounding of its own.
+template <class T>
+void expect_rounded_weights(const std::string& folder, const TensorFile& file) {
+  const auto write = [&](const std::string& bytes) {
+    std::filesystem::remove(folder + "/model.safetensors");
+    std::ofstream(folder + "/model.safetensors", std::ios::binary) << bytes;
+  };
+  const std::vector<int64_t> ids = {3, 7, 1, 20, 30, 31, 4};
+  write(file_of<T>(file, 0, file.tensors.size()));
+  const TensorFile rounded = open_tensor_file(folder + "/model.safetensors");
+  const model::EncoderModel model = model::load_encoder(folder);
+  EXPECT_EQ(model.blocks[0].query.weight.dtype, dtype_of<T>());
+  const Tensor found = encode(model, {ids, {}, {}});
+  std::vector<Tensor> wide;
+  wide.reserve(rounded.tensors.size());
+  std::vector<NamedTensor> named;
+  for (const StoredTensor& stored : rounded.tensors) {
+    const LoadedTensor loaded = load(stored);
+    const auto* const from = static_cast<const T*>(loaded.view().data);
+    wide.emplace_back(DType::f32, loaded.view().dims());
+    std::transform(from, from + loaded.view().count(), wide.back().values<float>().begin(),
+                   [](T value) { return static_cast<float>(value); });
+    named.push_back({stored.name, wide.back().view()});
+  }
+  std::string bytes;
+  write_safetensors(
+      [&](const void* data, int64_t count) {
+        bytes.append(static_cast<const char*>(data), static_cast<size_t>(count));
+      },
+      named);
+  write(bytes);
+  const Tensor same = encode(model::load_encoder(folder), {ids, {}, {}});
+  const TensorFile golden =
+      open_tensor_file(std::string(RAPT_TEST_DATA) + "/bert/golden.safetensors");
+  const double error = static_cast<const double*>(load(*golden.find("error")).view().data)[0];
+  for (int64_t i = 0; i < found.count(); ++i) {
+    const float value = same.values<float>()[static_cast<size_t>(i)];
+    EXPECT_NEAR(found.values<float>()[static_cast<size_t>(i)], value,
+                4 * error + std::fabs(value) * 0x1p-23);
+  }
+}
+
+TEST_F(EncoderFilesTest, WeightsOf16BitsAreComputedAsTheyAre) {
+  const TensorFile file = open_tensor_file(std::string(RAPT_TEST_DATA) + "/bert/model.safetensors");
+  expect_rounded_weights<BFloat16>(folder_.path(), file);
+  expect_rounded_weights<Float16>(folder_.path(), file);
 }
 
 TEST_F(EncoderFilesTest, TensorsOfOtherTypesAreRejectedAndPrefixesAreNot) {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rapt/activation.h"
@@ -40,6 +41,7 @@ struct EncoderSpec {
   int64_t hidden_features = 0;                  // between the two products of a block's network
   Activation activation = Activation::gelu;     // of the network
   double norm_epsilon = 1e-12;                  // of every norm
+  std::vector<std::string> ignored_keys = {};   // of config.json: unknown ones, which are not read
 
   // The most tokens that a text may have.
   int64_t longest() const noexcept { return positions - first_position; }
@@ -70,8 +72,12 @@ struct EncoderModel {
 };
 
 // Reads config.json alone. Throws Error(format, unsupported) as read_model_config(), and
-// Error(unsupported) for a model_type that is none of kEncoderFamilyNames.
+// Error(unsupported) for a model_type that is none of kEncoderFamilyNames and for classes
+// (`architectures`) of another family.
 EncoderSpec load_encoder_spec(const std::string& folder);
+
+// The same from the text of a config.json; `file` stands for its path in messages.
+EncoderSpec read_encoder_spec(std::string_view json, const std::string& file);
 
 // Maps a model. Throws as load_encoder_spec() and open_safetensors(); one Error(format) names a
 // tensor that is missing, of another shape or of another type, or that the model does not have.

@@ -2,6 +2,8 @@
 // One vector for a text, from the outputs of its tokens, as the package sentence-transformers makes
 // it (Reimers & Gurevych 2019, arXiv:1908.10084).
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +33,12 @@ struct Pooling {
 // Error(unsupported) for other modules, unless there is one Pooling with one mode, and for settings
 // that change texts: do_lower_case, default_prompt_name.
 Pooling load_pooling(const std::string& folder);
+
+// The text of a file by its path in a folder; nothing if it is not there.
+using FolderFiles = std::function<std::optional<std::string>(const std::string& path)>;
+
+// The same from texts; `name` stands for the folder in messages.
+Pooling read_pooling(const FolderFiles& files, const std::string& name);
 
 // Pools the rows [tokens, features] of texts that lie behind each other: [texts, features]. f32.
 // `starts` [texts + 1]. A text without tokens gives zeros. Throws Error(shape) for starts that do
