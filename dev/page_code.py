@@ -12,7 +12,9 @@ block behind code is what it prints; what code prints must be shown.
 A session is the ```python and ```console blocks of a page in one empty folder, where `rapt` is
 RAPT. Python goes on from block to block. Behind "$ " lines stands what the commands print; what
 differs between machines is left out as dev/command_pages.py says. --write writes what was printed
-into the page. Exits with 77 where a Python package is missing that the page imports.
+into the page. Exits with 77 where a Python package is missing that the page imports. A block under
+the line "<!-- needs VARIABLE at PATH -->" is run where the environment names a folder by VARIABLE,
+which stands at PATH of the session; elsewhere it stays as it is, and that is said.
 """
 import contextlib
 import io
@@ -25,7 +27,8 @@ from pathlib import Path
 
 import command_pages
 
-FENCE = re.compile(r"(?P<varies><!-- varies -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$",
+FENCE = re.compile(r"(?P<needs><!-- needs (?P<variable>\w+) at (?P<place>\S+) -->\n)?"
+                   r"(?P<varies><!-- varies -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 
 
@@ -77,13 +80,15 @@ def check(path, language, program):
 class Session:
     """Runs a page's blocks in order and makes the page that they give."""
 
-    def __init__(self, page, folder, environment):
-        self.folder, self.environment = folder, environment
+    def __init__(self, page, folder, environment, folders):
+        self.folder, self.environment, self.folders = folder, environment, folders
         self.names, self.printed, self.language = {"__name__": "__page__"}, "", None
         self.page = FENCE.sub(self.block, page)
 
     def block(self, match):
         language, body = match["language"], match["body"]
+        if match["needs"] and not self.has_needed(match["variable"], match["place"]):
+            return match[0]
         new = body
         if language == "python":
             captured = io.StringIO()
@@ -100,7 +105,17 @@ class Session:
             self.language = language
         if command_pages.comparable(new) == command_pages.comparable(body):
             new = body
-        return f"{match['varies'] or ''}```{language}\n{new}```"
+        return f"{match['needs'] or ''}{match['varies'] or ''}```{language}\n{new}```"
+
+    def has_needed(self, variable, place):
+        if variable not in self.folders:
+            print(f"a block was left out: {variable} names no folder")
+            return False
+        target = Path(self.folder) / place
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(self.folders[variable])
+        return True
 
 
 def session(path, rapt, write):
@@ -109,12 +124,14 @@ def session(path, rapt, write):
         (Path(bin_folder) / "rapt").symlink_to(Path(rapt).resolve())
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("RAPT_")}
+        folders = {name: Path(value).resolve() for name, value in os.environ.items()
+                   if name.startswith("RAPT_MODEL_")}
         environment.update(PATH=f"{bin_folder}:{environment['PATH']}", NO_COLOR="1")
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
         try:
-            new = Session(old, folder, environment).page
+            new = Session(old, folder, environment, folders).page
         except ModuleNotFoundError as missing:
             print(f"{path.name} was not tried: {missing}")
             return 77
