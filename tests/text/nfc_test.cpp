@@ -44,6 +44,10 @@ TEST(Nfc, PlacesAreThoseOfTheFirstCharacter) {
   EXPECT_EQ(composed.place(3), (text::ByteSpan{4, 5}));
   EXPECT_EQ(composed.place(4), (text::ByteSpan{5, 8}));
   EXPECT_EQ(composed.place(7), (text::ByteSpan{5, 8}));  // what U+0958 has become, too
+  const text::NfcText added("\u212b\u0323");  // A with a dot, and a ring that is added behind both
+  EXPECT_EQ(added.text(), "\u1ea0\u030a");
+  EXPECT_EQ(added.place(0), (text::ByteSpan{0, 3}));
+  EXPECT_EQ(added.place(3), (text::ByteSpan{3, 5}));
   const text::NfcText exchanged("q\u0301\u0323");
   EXPECT_EQ(exchanged.text(), "q\u0323\u0301");
   EXPECT_EQ(exchanged.place(1), (text::ByteSpan{1, 3}));

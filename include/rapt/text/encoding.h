@@ -36,7 +36,7 @@ struct EncodeOptions {
 };
 
 // Ids, types and special tokens are those of the package tokenizers. Spans count bytes, where the
-// package counts characters. A token of byte-level BPE that is a part of a character has the span
+// package counts characters. A token of BPE that is a part of a character has the span
 // of the character. Throws Error(argument) as Tokenizer::encode(), and for a limit below the
 // special tokens.
 Encoding encode_texts(const Tokenizer& tokenizer, std::string_view text,

@@ -168,13 +168,17 @@ void NfcText::add_as_it_is(std::string_view source, size_t begin, size_t end) {
 void NfcText::add_composed(std::string_view source, size_t begin, size_t end) {
   std::vector<NfcPart> parts = decomposed(source.substr(begin, end - begin));
   compose_all(parts);
-  size_t at = begin;
+  const auto bytes_at = [&](size_t at) { return decode_utf8(source.substr(at)).bytes; };
+  size_t at = begin, last = begin;  // the next character of the source, and the one before it
   for (const NfcPart& part : parts) {
     // The first character that it stands for; one that is added has the place of the one before.
-    if (part.added <= 0)
-      pieces_.push_back({text_.size(), at, decode_utf8(source.substr(at)).bytes});
+    const size_t place = part.added <= 0 ? at : last;
+    pieces_.push_back({text_.size(), place, bytes_at(place)});
     append_utf8(part.value, text_);
-    for (int left = 1 - part.added; left > 0; --left) at += decode_utf8(source.substr(at)).bytes;
+    for (int left = 1 - part.added; left > 0; --left) {
+      last = at;
+      at += bytes_at(at);
+    }
   }
 }
 
