@@ -63,6 +63,10 @@ void encode_with_spans(const text::Tokenizer& tokenizer, std::string_view given)
     const int64_t bytes = source == text::kTemplateToken ? 0 : std::ssize(texts[source]);
     require(span.begin >= 0 && span.begin <= span.end && span.end <= bytes);
   }
+  // The special tokens alone may be more: an Error(argument).
+  const auto most = static_cast<int64_t>(1 + given.size() % 16);
+  const text::Encoding cut = encode_texts(tokenizer, texts[0], texts[1], {.most_tokens = most});
+  require(std::ssize(cut.ids) <= most && cut.cut == (std::ssize(encoding.ids) > most));
 }
 
 void encode_and_decode(const text::Tokenizer& tokenizer, std::string_view given) {

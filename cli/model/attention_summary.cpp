@@ -29,11 +29,11 @@ std::vector<int64_t> chosen_of(const char* option, const std::vector<int64_t>& g
 
 }  // namespace
 
-AttentionSummary::AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
+AttentionSummary::AttentionSummary(const AttendedSizes& sizes, const ModelSettings& settings,
                                    std::vector<int64_t> shown, int64_t tokens, FoundPair pair,
                                    SummaryParts parts)
-    : layers_(chosen_of("--layers", settings.layers, spec.layers)),
-      heads_(chosen_of("--heads", settings.heads, spec.heads)),
+    : layers_(chosen_of("--layers", settings.layers, sizes.layers)),
+      heads_(chosen_of("--heads", settings.heads, sizes.heads)),
       shown_(std::move(shown)),
       found_rows_{pair.from},
       map_(settings.map),

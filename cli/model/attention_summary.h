@@ -1,11 +1,12 @@
 #pragma once
-// What the heads of an encoder look at: collected layer by layer, so that the maps of one layer
+// What the heads of a model look at: collected layer by layer, so that the maps of one layer
 // alone are in memory.
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/model/attended_model.h"
 #include "cli/model/model_arguments.h"
 #include "rapt/model/encoder_model.h"
 
@@ -40,10 +41,10 @@ class AttentionSummary {
   // `shown`: the tokens that count; the rows of the others are left out, and what the others have
   // of a row goes to those shown. Throws usage errors for layers and heads that the model lacks, or
   // that are given twice.
-  AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
+  AttentionSummary(const AttendedSizes& sizes, const ModelSettings& settings,
                    std::vector<int64_t> shown, int64_t tokens, FoundPair pair, SummaryParts parts);
 
-  // The captures that an encoder call needs.
+  // The captures that a call of the model needs.
   model::EncoderCaptures captures();
 
   int64_t shown() const { return std::ssize(shown_); }

@@ -11,9 +11,7 @@
 #include "cli/tokenize/text_argument.h"
 
 namespace rapt::cli {
-namespace {
-
-void check_folder(const std::string& folder) {
+void check_model_folder(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
     throw Failure(Exit::io, folder + ": no such folder",
@@ -23,26 +21,28 @@ void check_folder(const std::string& folder) {
                   "expected a folder as Hugging Face transformers writes it");
 }
 
-}  // namespace
-
-EncoderFolder open_encoder(const std::string& folder) {
-  check_folder(folder);
-  text::Tokenizer tokenizer = tokenizer_at(folder);
-  model::EncoderModel model = model::load_encoder(folder);
-  if (tokenizer.vocabulary() > model.spec.vocabulary)
+void check_token_count(const std::string& folder, int64_t tokens, int64_t vocabulary) {
+  if (tokens > vocabulary)
     throw Failure(Exit::data,
                   fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "
                               "tokenizer of this model",
-                              folder, tokenizer.vocabulary(), model.spec.vocabulary));
+                              folder, tokens, vocabulary));
+}
+
+EncoderFolder open_encoder(const std::string& folder) {
+  check_model_folder(folder);
+  text::Tokenizer tokenizer = tokenizer_at(folder);
+  model::EncoderModel model = model::load_encoder(folder);
+  check_token_count(folder, tokenizer.vocabulary(), model.spec.vocabulary);
   return {std::move(model), std::move(tokenizer)};
 }
 
-text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
-                              int64_t longest, bool truncate, const std::string& what) {
+text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                            int64_t longest, bool truncate, const std::string& what) {
   const std::optional<std::string_view> second =
       texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt;
   text::Encoding encoding =
-      encode_texts(folder.tokenizer, texts[0], second, {.most_tokens = truncate ? longest : 0});
+      encode_texts(tokenizer, texts[0], second, {.most_tokens = truncate ? longest : 0});
   if (std::ssize(encoding.ids) > longest)
     throw Failure(
         Exit::data,

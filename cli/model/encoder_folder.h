@@ -13,13 +13,19 @@ struct EncoderFolder {
   text::Tokenizer tokenizer;
 };
 
+// Throws Failure(io) that names what is missing: the folder, or its config.json.
+void check_model_folder(const std::string& folder);
+
+// Throws Failure(data) for a tokenizer with more tokens than its model.
+void check_token_count(const std::string& folder, int64_t tokens, int64_t vocabulary);
+
 // Throws Failure(io) that names what is missing, Failure(data) for a tokenizer of another model,
 // Error as model::load_encoder() and text::read_tokenizer().
 EncoderFolder open_encoder(const std::string& folder);
 
 // The tokens of a text, or a pair, of at most `longest`. Longer ones are cut if `truncate`, and
 // said so on stderr; else Failure(data). `what`: the text, in messages.
-text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
-                              int64_t longest, bool truncate, const std::string& what = "the text");
+text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                            int64_t longest, bool truncate, const std::string& what = "the text");
 
 }  // namespace rapt::cli

@@ -1,4 +1,4 @@
-// rapt model: trained encoders in folders of Hugging Face transformers.
+// rapt model: trained models in folders of Hugging Face transformers.
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
 #include "cli/model/model_actions.h"
@@ -27,8 +27,10 @@ Command add_model(CLI::App& root) {
   const auto a = arguments_of<ModelArguments>(*app);
   add_model_options(*app, *a);
   app->footer(
-      "Models are BERT (MiniLM), RoBERTa and DistilBERT. Layers and heads count from 0. Language\n"
-      "models are continued by rapt generate.\n\n"
+      "Encoders are BERT (MiniLM), RoBERTa and DistilBERT. info and attend also take language\n"
+      "models, which rapt generate continues: GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma 2. "
+      "Layers\n"
+      "and heads count from 0.\n\n"
       "  rapt model info DIR\n"
       "  rapt model attend DIR \"The cat sat.\" --find sat,cat\n"
       "  rapt model attend DIR @text --layers 3 --heads 1 --heatmap map.svg\n"

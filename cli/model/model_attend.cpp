@@ -1,4 +1,4 @@
-// rapt model attend: what each token of a text looks at in a trained encoder.
+// rapt model attend: what each token of a text looks at in a trained model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,13 +134,13 @@ SummaryParts parts_of(const ModelArguments& a, const ModelSettings& settings) {
 
 // The bytes of the results that a text of so many tokens has: those of a layer at a time, the mean,
 // and what --output keeps of the chosen heads, twice while its tensors are made.
-double attention_bytes(const model::EncoderSpec& spec, const ModelSettings& settings,
-                       int64_t tokens, SummaryParts parts) {
+double attention_bytes(const AttendedSizes& sizes, const ModelSettings& settings, int64_t tokens,
+                       SummaryParts parts) {
   const auto n = static_cast<double>(tokens);
   const auto chosen = [](const std::vector<int64_t>& given, int64_t all) {
     return given.empty() ? static_cast<double>(all) : static_cast<double>(given.size());
   };
-  const double heads = chosen(settings.heads, spec.heads);
+  const double heads = chosen(settings.heads, sizes.heads);
   const double map = settings.map ? static_cast<double>(settings.map->rows) *
                                         static_cast<double>(settings.map->columns)
                                   : 0;
@@ -149,12 +149,12 @@ double attention_bytes(const model::EncoderSpec& spec, const ModelSettings& sett
   const double whole = parts.weights == WholeWeights::all         ? n * n
                        : parts.weights == WholeWeights::found_row ? n
                                                                   : 0;
-  const double kept = parts.kept ? 2 * chosen(settings.layers, spec.layers) * heads *
+  const double kept = parts.kept ? 2 * chosen(settings.layers, sizes.layers) * heads *
                                        (pooled + (settings.map ? 0 : n * n))
                                  : 0;
   const double mean = parts.weights == WholeWeights::all ? 16 * n * n : 0;
-  return 4 * (static_cast<double>(spec.heads) * (parts.kept ? pooled : 0) + heads * whole + kept) +
-         mean + 4 * n * static_cast<double>(5 * spec.features + spec.hidden_features);
+  return 4 * (static_cast<double>(sizes.heads) * (parts.kept ? pooled : 0) + heads * whole + kept) +
+         mean + 4 * n * static_cast<double>(5 * sizes.features + sizes.hidden_features);
 }
 
 // Names of --output; those of a call without an option for them are not there.
@@ -199,27 +199,26 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   if (a.json && pictures.to_stdout())
     throw usage_error("--json and --heatmap - both print on standard output");
 
-  const EncoderFolder folder = open_encoder(a.folder);
+  const AttendedModel model(a.folder);
   std::vector<std::string> texts;
   for (const std::string& argument : a.texts) texts.push_back(text_of_argument(argument));
   const text::Encoding encoding =
-      encoder_tokens(folder, texts, folder.encoder.spec.longest(), a.truncate);
+      model_tokens(model.tokenizer(), texts, model.sizes().longest, a.truncate);
   const int64_t count = std::ssize(encoding.ids);
   const SummaryParts parts = parts_of(a, settings);
-  require_memory(attention_bytes(folder.encoder.spec, settings, count, parts), "maps of the heads",
+  require_memory(attention_bytes(model.sizes(), settings, count, parts), "maps of the heads",
                  "a shorter text, or --map");
 
   FoundPair pair;
   if (!settings.find_from.empty())
     pair = {token_of_word(encoding, texts, settings.find_from),
             token_of_word(encoding, texts, settings.find_to)};
-  AttentionSummary summary(folder.encoder.spec, settings, shown_tokens(encoding, a.hide_special),
-                           count, pair, parts);
-  const Tensor output = encode(folder.encoder, {encoding.ids, encoding.types, {}}, settings.context,
-                               summary.captures());
+  AttentionSummary summary(model.sizes(), settings, shown_tokens(encoding, a.hide_special), count,
+                           pair, parts);
+  const Tensor output = model.read(encoding, settings.context, summary.captures());
 
   std::vector<std::string> tokens, labels;
-  for (const int64_t id : encoding.ids) tokens.emplace_back(folder.tokenizer.token_bytes(id));
+  for (const int64_t id : encoding.ids) tokens.emplace_back(model.tokenizer().token_bytes(id));
   for (const int64_t token : summary.shown_tokens())
     labels.push_back(token_label(tokens[static_cast<size_t>(token)]));
   const std::vector<float> mean = summary.mean();

@@ -174,8 +174,8 @@ void run_model_embed(const ModelArguments& a, const ModelSettings& settings) {
   std::vector<text::Encoding> encodings;
   for (size_t i = 0; i < texts.size(); ++i)
     encodings.push_back(
-        encoder_tokens(folder, {texts[i]}, longest, a.truncate,
-                       texts.size() > 1 ? fmt::format("text {}", i + 1) : "the text"));
+        model_tokens(folder.tokenizer, {texts[i]}, longest, a.truncate,
+                     texts.size() > 1 ? fmt::format("text {}", i + 1) : "the text"));
   Tensor vectors = embed_texts(folder, pooling, encodings, settings.context);
   const std::vector<double> similar = a.similar ? similarities(vectors) : std::vector<double>();
   outputs.set("vectors", vectors.view());

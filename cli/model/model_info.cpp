@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/model/encoder_folder.h"
 #include "cli/model/model_actions.h"
@@ -10,86 +11,137 @@
 #include "cli/output/tensor_output.h"
 #include "cli/output/tensor_text.h"
 #include "cli/process/memory.h"
+#include "cli/tokenize/text_argument.h"
+#include "rapt/model/decoder_model.h"
 #include "rapt/model/pooling.h"
 #include "rapt/version.h"
 
 namespace rapt::cli {
 namespace {
 
-struct WeightTotals {
+// Of an encoder or a decoder.
+struct ModelFacts {
+  const char* family;
+  int64_t vocabulary, positions, layers, heads, kv_heads, head_dim, features, hidden_features;
+  std::vector<std::string> ignored_keys;
   int64_t parameters = 0, mapped = 0, copied = 0;  // the latter in bytes
+  int64_t text_bytes = 0;  // what a text of all positions takes beside the weights
+  std::optional<model::Pooling> pooling = {};  // of an encoder
 };
 
-WeightTotals totals_of(const model::EncoderModel& encoder) {
-  WeightTotals totals;
+ModelFacts encoder_facts(const std::string& folder) {
+  const model::EncoderModel encoder = model::load_encoder(folder);
+  const model::EncoderSpec& spec = encoder.spec;
+  ModelFacts facts{.family = model::kEncoderFamilyNames[static_cast<int>(spec.family)],
+                   .vocabulary = spec.vocabulary,
+                   .positions = spec.longest(),
+                   .layers = spec.layers,
+                   .heads = spec.heads,
+                   .kv_heads = spec.heads,
+                   .head_dim = spec.head_dim(),
+                   .features = spec.features,
+                   .hidden_features = spec.hidden_features,
+                   .ignored_keys = spec.ignored_keys,
+                   // Rows of all parts of a block, and the result.
+                   .text_bytes = 4 * spec.longest() * (5 * spec.features + spec.hidden_features),
+                   .pooling = model::load_pooling(folder)};
   for (const LoadedTensor& tensor : encoder.loaded) {
     const int64_t count = tensor.view().count();
-    totals.parameters += count;
-    (tensor.mapped() ? totals.mapped : totals.copied) += count * size_of(tensor.view().dtype);
+    facts.parameters += count;
+    (tensor.mapped() ? facts.mapped : facts.copied) += count * size_of(tensor.view().dtype);
   }
-  return totals;
+  return facts;
 }
 
-// What a call takes beside the weights for one text of the greatest length: rows of all parts of a
-// block, and the result.
-int64_t text_bytes(const model::EncoderSpec& spec) {
-  return 4 * spec.longest() * (5 * spec.features + spec.hidden_features);
+ModelFacts decoder_facts(const std::string& folder) {
+  const model::DecoderInfo info = model::load_decoder_info(folder);
+  const model::DecoderSpec& spec = info.spec;
+  return {.family = model::kDecoderFamilyNames[static_cast<int>(spec.family)],
+          .vocabulary = spec.vocabulary,
+          .positions = spec.context,
+          .layers = spec.layers,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .features = spec.features,
+          .hidden_features = spec.hidden_features,
+          .ignored_keys = spec.ignored_keys,
+          .parameters = info.parameters,
+          .mapped = info.mapped_bytes,
+          .copied = info.copied_bytes,
+          // A cache of keys and values in f32.
+          .text_bytes = 4 * 2 * spec.context * spec.layers * spec.kv_heads * spec.head_dim};
 }
 
-std::string joined(const std::vector<std::string>& keys) {
-  std::string text;
-  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + printable(key);
-  return text;
+nlohmann::ordered_json info_document(const ModelFacts& facts, const text::Tokenizer& tokenizer) {
+  nlohmann::ordered_json document = {{"schema", "rapt.model_info/1"},
+                                     {"build", build_info()},
+                                     {"family", facts.family},
+                                     {"vocabulary", facts.vocabulary},
+                                     {"tokens", tokenizer.vocabulary()}};
+  document["tokenizer"] = text::kTokenizerKindNames[static_cast<int>(tokenizer.kind())];
+  document["positions"] = facts.positions;
+  document["layers"] = facts.layers;
+  document["heads"] = facts.heads;
+  document["kv_heads"] = facts.kv_heads;
+  document["head_dim"] = facts.head_dim;
+  document["features"] = facts.features;
+  document["hidden_features"] = facts.hidden_features;
+  document["parameters"] = facts.parameters;
+  document["mapped_bytes"] = facts.mapped;
+  document["copied_bytes"] = facts.copied;
+  document["text_bytes"] = facts.text_bytes;
+  document["pooling"] = nullptr;
+  document["normalize"] = nullptr;
+  if (facts.pooling) {
+    document["pooling"] = model::kPoolingNames[static_cast<int>(facts.pooling->mode)];
+    document["normalize"] = facts.pooling->normalize;
+  }
+  document["ignored_keys"] = facts.ignored_keys;
+  return document;
+}
+
+void print_info(const ModelFacts& facts, const text::Tokenizer& tokenizer) {
+  const auto line = [](const char* name, const std::string& text) {
+    std::printf("%-11s %s\n", name, text.c_str());
+  };
+  const auto bytes = [](int64_t count) { return bytes_text(static_cast<double>(count)); };
+  line("family", facts.family);
+  line("sizes", fmt::format("{} layers, {} heads of {}{}, {} features, {} hidden", facts.layers,
+                            facts.heads, facts.head_dim,
+                            facts.kv_heads == facts.heads
+                                ? ""
+                                : fmt::format(" that share {} of keys", facts.kv_heads),
+                            facts.features, facts.hidden_features));
+  line("texts", fmt::format("up to {} tokens of {}", facts.positions, facts.vocabulary));
+  line("tokenizer",
+       fmt::format("{} of {} tokens", text::kTokenizerKindNames[static_cast<int>(tokenizer.kind())],
+                   tokenizer.vocabulary()));
+  line("parameters", std::to_string(facts.parameters));
+  line("memory",
+       fmt::format("{} mapped, {} copied, {} for {} {} tokens", bytes(facts.mapped),
+                   bytes(facts.copied), bytes(facts.text_bytes),
+                   facts.pooling ? "a text of" : "the keys and values of", facts.positions));
+  if (facts.pooling)
+    line("embedding",
+         fmt::format("{}{}", model::kPoolingNames[static_cast<int>(facts.pooling->mode)],
+                     facts.pooling->normalize ? ", of length 1" : ""));
+  std::string keys;
+  for (const std::string& key : facts.ignored_keys)
+    keys += (keys.empty() ? "" : ", ") + printable(key);
+  if (!keys.empty()) line("not read", keys + " of config.json");
 }
 
 }  // namespace
 
 void run_model_info(const ModelArguments& a) {
-  const EncoderFolder folder = open_encoder(a.folder);
-  const model::EncoderSpec& spec = folder.encoder.spec;
-  const WeightTotals totals = totals_of(folder.encoder);
-  const model::Pooling pooling = model::load_pooling(a.folder);
-  const char* const family = model::kEncoderFamilyNames[static_cast<int>(spec.family)];
-  const char* const mode = model::kPoolingNames[static_cast<int>(pooling.mode)];
-  const char* const tokenizer =
-      text::kTokenizerKindNames[static_cast<int>(folder.tokenizer.kind())];
-  if (a.json)
-    return print_json({{"schema", "rapt.model_info/1"},
-                       {"build", build_info()},
-                       {"family", family},
-                       {"vocabulary", spec.vocabulary},
-                       {"tokens", folder.tokenizer.vocabulary()},
-                       {"tokenizer", tokenizer},
-                       {"positions", spec.longest()},
-                       {"layers", spec.layers},
-                       {"heads", spec.heads},
-                       {"features", spec.features},
-                       {"hidden_features", spec.hidden_features},
-                       {"parameters", totals.parameters},
-                       {"mapped_bytes", totals.mapped},
-                       {"copied_bytes", totals.copied},
-                       {"text_bytes", text_bytes(spec)},
-                       {"pooling", mode},
-                       {"normalize", pooling.normalize},
-                       {"ignored_keys", spec.ignored_keys}});
-  std::printf("family      %s\n", family);
-  std::printf("sizes       %lld layers, %lld heads of %lld, %lld features, %lld hidden\n",
-              static_cast<long long>(spec.layers), static_cast<long long>(spec.heads),
-              static_cast<long long>(spec.head_dim()), static_cast<long long>(spec.features),
-              static_cast<long long>(spec.hidden_features));
-  std::printf("texts       up to %lld tokens of %lld\n", static_cast<long long>(spec.longest()),
-              static_cast<long long>(spec.vocabulary));
-  std::printf("tokenizer   %s of %lld tokens\n", tokenizer,
-              static_cast<long long>(folder.tokenizer.vocabulary()));
-  std::printf("parameters  %lld\n", static_cast<long long>(totals.parameters));
-  std::printf("memory      %s mapped, %s copied, %s for a text of %lld tokens\n",
-              bytes_text(static_cast<double>(totals.mapped)).c_str(),
-              bytes_text(static_cast<double>(totals.copied)).c_str(),
-              bytes_text(static_cast<double>(text_bytes(spec))).c_str(),
-              static_cast<long long>(spec.longest()));
-  std::printf("embedding   %s%s\n", mode, pooling.normalize ? ", of length 1" : "");
-  if (!spec.ignored_keys.empty())
-    std::printf("not read    %s of config.json\n", joined(spec.ignored_keys).c_str());
+  check_model_folder(a.folder);
+  const text::Tokenizer tokenizer = tokenizer_at(a.folder);
+  const ModelFacts facts =
+      model::is_decoder_folder(a.folder) ? decoder_facts(a.folder) : encoder_facts(a.folder);
+  check_token_count(a.folder, tokenizer.vocabulary(), facts.vocabulary);
+  if (a.json) return print_json(info_document(facts, tokenizer));
+  print_info(facts, tokenizer);
   finish_stdout();
 }
 

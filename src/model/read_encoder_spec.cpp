@@ -146,10 +146,11 @@ void check_encoder_classes(const nlohmann::json& config, EncoderFamily family,
 std::vector<std::string> unknown_encoder_keys(const nlohmann::json& config,
                                               const std::string& file) {
   std::vector<std::string> unknown;
-  for (const auto& [key, value] : config.items()) {
+  for (const auto& item : config.items()) {
+    const std::string& key = item.key();
     const auto is_key = [&](std::string_view known) { return key == known; };
     if (std::ranges::any_of(kLackingEncoderKeys, is_key)) {
-      if (!value.empty())  // null is empty, too
+      if (!item.value().empty())  // null is empty, too
         throw Error(ErrorCode::unsupported,
                     path_text(file) + ": " + key + " is not supported; expected none");
     } else if (std::ranges::none_of(kEncoderKeys, is_key) &&

@@ -55,6 +55,30 @@ TEST_F(ModelTest, InfoListsKeysThatAreNotRead) {
   EXPECT_EQ(document({"info", "model"}).at("ignored_keys"), Json({"new_key"}));
 }
 
+TEST_F(ModelTest, InfoAndAttentionOfALanguageModel) {
+  const std::filesystem::path family = std::filesystem::path(RAPT_ENCODER_FOLDER) / "../mistral";
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy(family / name, folder() / "model" / name,
+                          std::filesystem::copy_options::overwrite_existing);
+  const Json config = Json::parse(read("model/config.json"));
+  const Json info = document({"info", "model"});
+  EXPECT_EQ(info.at("family"), "mistral");
+  EXPECT_EQ(info.at("kv_heads"), config.at("num_key_value_heads"));
+  EXPECT_EQ(info.at("pooling"), nullptr);
+  EXPECT_EQ(info.at("ignored_keys"), Json::array());
+  const Ran ran = rapt({"model", "info", "model"});
+  EXPECT_TRUE(contains(ran.out, "for the keys and values of")) << ran.out;
+
+  const Ran attend = rapt({"model", "attend", "model", "abcd", "--output", "f.npz"});
+  ASSERT_EQ(attend.exit, 0) << attend.err;
+  const Tensor weights = load("f.npz", "weights");
+  ASSERT_EQ(weights.dim(1), config.at("num_attention_heads").get<int64_t>());
+  const std::span<const float> values = weights.values<float>();
+  EXPECT_EQ(values[0], 1);  // the first token sees itself alone
+  EXPECT_EQ(values[1], 0);
+  EXPECT_EQ(rapt({"model", "embed", "model", "abcd"}).exit, 2);
+}
+
 // A tokenizer of characters that puts "a" before a text and "b" behind it.
 TEST_F(ModelTest, SpecialTokensAreHiddenAndRowsScaledTo1) {
   Json tokenizer = Json::parse(read("model/tokenizer.json"));
