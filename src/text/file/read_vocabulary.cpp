@@ -10,11 +10,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// An id below `count`.
-size_t read_id(const Json& value, size_t count, const std::string& what, const std::string& file) {
+// The id of a token, below `count`. A vocabulary has many: only an error names the token.
+size_t read_id(const Json& value, size_t count, const std::string& token, const std::string& file) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= count)
-    fail_malformed(file, what + ": expected an id from 0 to " + std::to_string(count) +
-                             " - 1, each once, got " + shown(value));
+    fail_malformed(file, "token " + rapt::in_quotes(token) + ": expected an id from 0 to " +
+                             std::to_string(count) + " - 1, each once, got " + shown(value));
   return value.get<size_t>();
 }
 
@@ -23,8 +23,7 @@ std::vector<const std::string*> texts_by_id(const Json& vocab, const std::string
   const auto& object = vocab.get_ref<const Json::object_t&>();
   std::vector<const std::string*> texts(object.size());
   for (const auto& [text, id] : object) {
-    const std::string*& place =
-        texts[read_id(id, texts.size(), "token " + rapt::in_quotes(text), file)];
+    const std::string*& place = texts[read_id(id, texts.size(), text, file)];
     if (place != nullptr)
       fail_malformed(file, "tokens " + rapt::in_quotes(*place) + " and " + rapt::in_quotes(text) +
                                " have the same id " + shown(id));
