@@ -24,7 +24,7 @@ void check_train(const CLI::App& app, const TrainArguments& a) {
 }  // namespace
 
 Command add_train(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("train", "train a language model on texts; two examples");
+  CLI::App* app = root.add_subcommand("train", "train a language model on texts; three examples");
   const auto a = arguments_of<TrainArguments>(*app);
   add_train_options(*app, *a);
   app->footer(
@@ -36,13 +36,16 @@ Command add_train(CLI::App& root) {
       "130.\n"
       "A run that is resumed has the bits of one that was not interrupted.\n\n"
       "  poems  111 poems of this project, 66,759 characters\n"
-      "  verse  2,000,000 characters by a grammar; no model can have a loss below 0.2601\n\n"
+      "  verse  2,000,000 characters by a grammar; no loss per byte can be below 0.2601\n\n"
       "  tiny   multi-head attention learns to return its input: the loss of three runs with an\n"
       "         embedding that is frozen, trained with it, or drawn again in each epoch, as a\n"
       "         common tutorial has it. The first two must fall 500 times by epoch 80\n"
       "  copy   a Transformer of two blocks learns to copy 16 symbols behind a separator. It must\n"
       "         copy 1,000 of 1,000 unseen sequences, one symbol after the other. --steps are "
-      "200\n\n"
+      "200\n"
+      "  reformer-copy\n"
+      "         a block with LSH attention learns to repeat 127 symbols: Reformer's task at a\n"
+      "         quarter of its size. With 8 hashes 99 % must be right. --steps are 500\n\n"
       "Exit code 1 if an example misses its goal. The numbers depend on the instruction set, not\n"
       "on the threads.\n\n"
       "  rapt train notes.txt --budget 3m\n"

@@ -166,7 +166,7 @@ void add_train_options(CLI::App& app, TrainArguments& a) {
   offer(app.add_option("--text", a.text, "a text of the program's: poems or verse")
             ->type_name("NAME"),
         built_in_text_names());
-  offer(app.add_option("--example", a.example, "a task without a text: tiny or copy, as below")
+  offer(app.add_option("--example", a.example, "a task without a text: tiny, copy or reformer-copy")
             ->type_name("NAME"),
         train_example_names());
   app.add_option("--output", a.output,

@@ -128,8 +128,10 @@ TEST_F(JsonDocumentsTest, Bench) {
 #ifdef RAPT_WITH_LANGUAGE_MODELS
 TEST_F(JsonDocumentsTest, Train) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "copying takes minutes under sanitizers";
-  expect_documented("rapt.train/1", {{"train", "--example", "tiny", "--json"},
-                                     {"train", "--example", "copy", "--steps", "3", "--json"}});
+  expect_documented("rapt.train/1",
+                    {{"train", "--example", "tiny", "--json"},
+                     {"train", "--example", "copy", "--steps", "3", "--json"},
+                     {"train", "--example", "reformer-copy", "--steps", "1", "--json"}});
 }
 TEST_F(JsonDocumentsTest, TrainText) {
   expect_documented("rapt.train_text/1",

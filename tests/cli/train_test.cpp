@@ -1,5 +1,6 @@
 // rapt train --example: what the examples reach, their output, refusals, exit codes, interruption.
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -77,10 +78,29 @@ TEST_F(TrainTest, AMissedGoalIsExitCode1) {
   EXPECT_TRUE(contains(ran.err, "0 of 1000 sequences are copied; expected all")) << ran.err;
 }
 
+TEST_F(TrainTest, ReformerCopyTellsHowManyRoundsFindTheSymbols) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << kTakesLong;
+  const Ran ran = rapt({"train", "--example", "reformer-copy", "--steps", "2", "--json"});
+  EXPECT_EQ(ran.exit, 1) << "nothing is learned in two updates";
+  EXPECT_TRUE(contains(ran.err, "with 8 rounds ")) << ran.err;
+  const Json document = Json::parse(ran.out);
+  EXPECT_EQ(document.at("ok"), false);
+  const std::vector<double> losses = run_named(document, "reformer-copy").at("losses");
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_NEAR(losses[0], std::log(128.0), 0.4) << "nothing is known at first";
+  std::vector<Json> rounds;
+  for (const Json& test : document.at("accuracy")) {
+    rounds.push_back(test.at("rounds"));
+    EXPECT_LT(test.at("right").get<double>(), 0.2);
+  }
+  EXPECT_EQ(rounds, (std::vector<Json>{1, 2, 4, 8, nullptr}));
+}
+
 TEST_F(TrainTest, LossesHaveTheSameBitsForAnyNumberOfThreads) {
   if (RAPT_SANITIZED) GTEST_SKIP() << kTakesLong;
-  for (const std::vector<std::string>& example :
-       {std::vector<std::string>{"tiny"}, {"copy", "--steps", "3"}}) {
+  for (const std::vector<std::string>& example : {std::vector<std::string>{"tiny"},
+                                                  {"copy", "--steps", "3"},
+                                                  {"reformer-copy", "--steps", "2"}}) {
     Json losses[2];
     for (const int threads : {1, 2}) {
       std::vector<std::string> arguments = {"train", "--json", "--threads", std::to_string(threads),
@@ -113,14 +133,14 @@ TEST_F(TrainTest, RefusesWhatCannotBeMeant) {
     EXPECT_TRUE(contains(ran.err, message)) << ran.err;
   };
   refused({"--example", "tyni"}, "did you mean 'tiny'?");
-  refused({"--example", "words"}, "expected tiny or copy, got 'words'");
+  refused({"--example", "words"}, "expected tiny, copy, reformer-copy, got 'words'");
   refused({"--example", ""}, "--example: expected a value");
   refused({"--example", "tiny", "text.txt"}, "FILES is for training on a text");
   refused({"--example", "tiny", "--sede", "3"}, "did you mean '--seed'?");
   refused({"--exampel", "tiny"}, "did you mean '--example'?");
   refused({"--example", "tiny", "--seed", "-1"}, "--seed: expected 0 or more");
   refused({"--example", "tiny", "--layers", "2"}, "--layers is for training on a text");
-  refused({"--example", "tiny", "--steps", "9"}, "--steps is for --example copy");
+  refused({"--example", "tiny", "--steps", "9"}, "--steps is for --example copy and reformer-copy");
   refused({"--example", "copy", "--steps", "0"}, "--steps: expected 1 to 1000000, got 0");
   refused({"--example", "copy", "--threads", "0"}, "--threads: expected 1 to");
 }

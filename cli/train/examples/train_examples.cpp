@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "cli/input/arguments.h"
 #include "cli/output/progress.h"
@@ -13,6 +14,7 @@
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
 #include "cli/train/examples/copy.h"
+#include "cli/train/examples/reformer_copy.h"
 #include "cli/train/examples/tiny.h"
 #include "cli/train/examples/train_report.h"
 
@@ -21,24 +23,27 @@ namespace {
 
 constexpr uint64_t kTrainSeed = 1;
 constexpr int64_t kMostTrainSteps = 1'000'000;
-constexpr int64_t kStepsPerLine = 20;
+constexpr int64_t kStepsPerLine = 20, kReformerStepsPerLine = 50;
 
 // The arguments as numbers, checked.
 struct ExampleSettings {
   uint64_t seed = kTrainSeed;
-  int64_t steps = kCopySteps;
+  int64_t steps = 0;
   Context context;
 };
 
-ExampleSettings example_settings(const TrainArguments& a) {
+// Throws a usage error for what the example has no use for. `steps`: those without --steps; 0: the
+// example has no others.
+ExampleSettings example_settings(const TrainArguments& a, int64_t steps) {
   ExampleSettings settings;
+  settings.steps = steps;
   if (!a.seed.empty()) {
     const int64_t seed = parse_integer("--seed", a.seed);
     if (seed < 0) throw usage_error("--seed: expected 0 or more, got " + a.seed);
     settings.seed = static_cast<uint64_t>(seed);
   }
   if (!a.steps.empty()) {
-    if (a.example != "copy") throw usage_error("--steps is for --example copy");
+    if (steps == 0) throw usage_error("--steps is for --example copy and reformer-copy");
     settings.steps = parse_integer("--steps", a.steps);
     if (settings.steps < 1 || settings.steps > kMostTrainSteps)
       throw usage_error(fmt::format("--steps: expected 1 to {}, got {}", kMostTrainSteps, a.steps));
@@ -57,8 +62,7 @@ void require_goal(bool reached, const std::string& missed) {
   if (!reached) throw Failure(Exit::differs, missed);
 }
 
-void run_tiny(const TrainArguments& a) {
-  const ExampleSettings settings = example_settings(a);
+void run_tiny(const TrainArguments& a, const ExampleSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   const auto train = [&](TinyEmbedding kind) {
     stop_if_interrupted();
@@ -77,26 +81,50 @@ void run_tiny(const TrainArguments& a) {
                            report.frozen.falls(), report.trained.falls(), TinyReport::kWantedFall));
 }
 
-void run_copy(const TrainArguments& a) {
-  const ExampleSettings settings = example_settings(a);
-  const auto start = std::chrono::steady_clock::now();
-  CopyReport report;
-  ProgressLine line(-1);
-  CopyOptions options{.seed = settings.seed, .steps = settings.steps};
-  options.after_step = [&](int64_t step, double loss) {
-    report.losses.push_back(loss);
-    if (a.json || (step % kStepsPerLine != 0 && step != settings.steps)) return;
-    line.erase();
+// Prints losses while an example trains, and shows its progress on a terminal.
+class TrainingLines {
+ public:
+  // `prints`: each `interval`-th loss of `steps`.
+  TrainingLines(bool prints, int64_t interval, int64_t steps)
+      : prints_(prints), interval_(interval), steps_(steps) {
+    if (prints) fmt::print("{:>5}{:>11}\n", "step", "loss");
+  }
+
+  void add(int64_t step, double loss) {
+    losses_.push_back(loss);
+    if (!prints_ || (step % interval_ != 0 && step != steps_)) return;
+    line_.erase();
     fmt::print("{}", copy_line(step, loss));
     std::fflush(stdout);
-  };
-  options.progress = [&](double fraction) {
-    line.report(fraction);
+  }
+  void report(double fraction) {
+    line_.report(fraction);
     stop_if_interrupted();
-  };
-  if (!a.json) fmt::print("{:>5}{:>11}\n", "step", "loss");
-  report.copied = train_copy(options, settings.context);
-  line.erase();
+  }
+  // All losses, after the last one.
+  std::vector<double> finish() {
+    line_.erase();
+    return std::move(losses_);
+  }
+
+ private:
+  bool prints_;
+  int64_t interval_, steps_;
+  ProgressLine line_{-1};
+  std::vector<double> losses_;
+};
+
+void run_copy(const TrainArguments& a, const ExampleSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  TrainingLines lines(!a.json, kStepsPerLine, settings.steps);
+  CopyReport report;
+  report.copied =
+      train_copy({.seed = settings.seed,
+                  .steps = settings.steps,
+                  .after_step = [&](int64_t step, double loss) { lines.add(step, loss); },
+                  .progress = [&](double fraction) { lines.report(fraction); }},
+                 settings.context);
+  report.losses = lines.finish();
   if (a.json) {
     print_json(train_document(report, settings.seed, example_seconds(start)));
   } else {
@@ -106,11 +134,36 @@ void run_copy(const TrainArguments& a) {
                                         report.copied, kCopySequences));
 }
 
+void run_reformer_copy(const TrainArguments& a, const ExampleSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  TrainingLines lines(!a.json, kReformerStepsPerLine, settings.steps);
+  ReformerReport report;
+  report.accuracy =
+      train_reformer_copy({.seed = settings.seed,
+                           .steps = settings.steps,
+                           .after_step = [&](int64_t step, double loss) { lines.add(step, loss); },
+                           .progress = [&](double fraction) { lines.report(fraction); }},
+                          settings.context);
+  report.losses = lines.finish();
+  if (a.json) {
+    print_json(train_document(report, settings.seed, example_seconds(start)));
+  } else {
+    fmt::print("{}", reformer_text(report));
+  }
+  require_goal(report.ok(),
+               fmt::format("with {} rounds {:.1f} % of the symbols are right; expected {:.0f} %",
+                           ReformerReport::kGoalRounds, 100 * report.right(),
+                           100 * ReformerReport::kWantedRight));
+}
+
 struct TrainExample {
   const char* name;
-  void (*run)(const TrainArguments& arguments);
+  int64_t steps;  // without --steps; 0: --steps is rejected
+  void (*run)(const TrainArguments& arguments, const ExampleSettings& settings);
 };
-constexpr TrainExample kTrainExamples[] = {{"tiny", run_tiny}, {"copy", run_copy}};
+constexpr TrainExample kTrainExamples[] = {{"tiny", 0, run_tiny},
+                                           {"copy", kCopySteps, run_copy},
+                                           {"reformer-copy", kReformerSteps, run_reformer_copy}};
 
 // Throws a usage error for a name that is none.
 const TrainExample& example_of(const std::string& name) {
@@ -118,7 +171,7 @@ const TrainExample& example_of(const std::string& name) {
     if (name == example.name) return example;
   const std::vector<std::string> names = train_example_names();
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw usage_error("--example: expected tiny or copy, got '" + name + "'",
+  throw usage_error(fmt::format("--example: expected {}, got '{}'", fmt::join(names, ", "), name),
                     did_you_mean(name, known));
 }
 
@@ -131,10 +184,12 @@ std::vector<std::string> train_example_names() {
 }
 
 void check_train_example(const TrainArguments& a) {
-  example_of(a.example);
-  example_settings(a);
+  example_settings(a, example_of(a.example).steps);
 }
 
-void run_train_example(const TrainArguments& a) { example_of(a.example).run(a); }
+void run_train_example(const TrainArguments& a) {
+  const TrainExample& example = example_of(a.example);
+  example.run(a, example_settings(a, example.steps));
+}
 
 }  // namespace rapt::cli

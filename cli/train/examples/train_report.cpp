@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/train/examples/copy.h"
 #include "rapt/version.h"
 
@@ -14,6 +16,11 @@ using Json = nlohmann::ordered_json;
 // after torch.manual_seed(1): the losses of epochs 0, 20, 40, 60 and 80.
 constexpr double kTutorialLosses[] = {1.2627, 0.8478, 0.7062, 0.6552, 0.3473};
 constexpr size_t kTutorialEpochs = 20;  // from one printed epoch to the next
+
+// A run that has losses alone.
+Json run_of(const char* name, const std::vector<double>& losses) {
+  return Json{{"name", name}, {"losses", losses}, {"falls", nullptr}, {"target_rms", nullptr}};
+}
 
 Json json_of(const char* name, const TinyRun& run) {
   return Json{{"name", name},
@@ -65,20 +72,44 @@ std::string copy_text(const CopyReport& report) {
                      kCopySequences, kCopiedSymbols);
 }
 
+double ReformerReport::right() const {
+  return std::ranges::find(accuracy, kGoalRounds, &ReformerAccuracy::rounds)->right;
+}
+
+std::string reformer_text(const ReformerReport& report) {
+  std::string text = "symbols of unseen sequences that are right\n";
+  for (const ReformerAccuracy& test : report.accuracy)
+    text += fmt::format("{:>6}{:>9.1f} %\n",
+                        test.rounds > 0 ? fmt::format("lsh {}", test.rounds) : "exact",
+                        100 * test.right);
+  return text;
+}
+
 Json train_document(const TinyReport& r, uint64_t seed, double seconds) {
   Json document = head_of("tiny", seed, r.ok(), seconds);
   document["runs"] = Json::array(
       {json_of("frozen", r.frozen), json_of("trained", r.trained), json_of("redrawn", r.redrawn)});
-  document["copied"] = document["sequences"] = nullptr;
+  document["copied"] = document["sequences"] = document["accuracy"] = nullptr;
   return document;
 }
 
 Json train_document(const CopyReport& r, uint64_t seed, double seconds) {
   Json document = head_of("copy", seed, r.ok(), seconds);
-  document["runs"] = Json::array(
-      {Json{{"name", "copy"}, {"losses", r.losses}, {"falls", nullptr}, {"target_rms", nullptr}}});
+  document["runs"] = Json::array({run_of("copy", r.losses)});
   document["copied"] = r.copied;
   document["sequences"] = kCopySequences;
+  document["accuracy"] = nullptr;
+  return document;
+}
+
+Json train_document(const ReformerReport& r, uint64_t seed, double seconds) {
+  Json document = head_of("reformer-copy", seed, r.ok(), seconds);
+  document["runs"] = Json::array({run_of("reformer-copy", r.losses)});
+  document["copied"] = document["sequences"] = nullptr;
+  document["accuracy"] = Json::array();
+  for (const ReformerAccuracy& test : r.accuracy)
+    document["accuracy"].push_back(
+        Json{{"rounds", test.rounds > 0 ? Json(test.rounds) : Json()}, {"right", test.right}});
   return document;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/train/examples/reformer_copy.h"
 #include "cli/train/examples/tiny.h"
 
 namespace rapt::cli {
@@ -27,12 +28,25 @@ struct CopyReport {
   bool ok() const;
 };
 
+// The run of --example reformer-copy.
+struct ReformerReport {
+  std::vector<double> losses;              // of each update
+  std::vector<ReformerAccuracy> accuracy;  // of the tests
+
+  static constexpr int64_t kGoalRounds = 8;
+  static constexpr double kWantedRight = 0.99;
+  double right() const;  // with kGoalRounds
+  bool ok() const { return right() >= kWantedRight; }
+};
+
 // "  20   2.716483\n": after so many updates, the loss before the last of them.
 std::string copy_line(int64_t step, double loss);
-std::string copy_text(const CopyReport& report);  // the last line
+std::string copy_text(const CopyReport& report);          // the last line
+std::string reformer_text(const ReformerReport& report);  // the table below the losses
 
 // The documents; schema: docs/json.md.
 nlohmann::ordered_json train_document(const TinyReport& report, uint64_t seed, double seconds);
 nlohmann::ordered_json train_document(const CopyReport& report, uint64_t seed, double seconds);
+nlohmann::ordered_json train_document(const ReformerReport& report, uint64_t seed, double seconds);
 
 }  // namespace rapt::cli
