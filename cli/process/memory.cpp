@@ -66,6 +66,8 @@ int64_t available_memory() {
   return available;
 }
 
+int64_t resident_memory() { return proc_bytes("/proc/self/status", "VmRSS"); }
+
 void require_memory(double bytes, const std::string& parts, const std::string& hint) {
   const auto available = static_cast<double>(available_memory());
   if (bytes > available)

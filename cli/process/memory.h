@@ -11,6 +11,9 @@ std::string bytes_text(double bytes);  // "8.6 MiB"
 // control group if that is less. Linux.
 int64_t available_memory();
 
+// The memory that this process holds; -1 where the system does not tell.
+int64_t resident_memory();
+
 // Throws Failure(memory) with a hint if more bytes are needed than there are. `parts`: what takes
 // them, such as "weights 3.0 GiB". A double, because a forecast need not fit 64 bits.
 void require_memory(double bytes, const std::string& parts, const std::string& hint);

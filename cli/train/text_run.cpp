@@ -64,14 +64,13 @@ void check_training_memory(const training::TrainingMemory& memory) {
 
 std::unique_ptr<training::Trainer> begin_run(const TextRunSettings& settings,
                                              const TrainingTexts& texts) {
-  const training::ChosenSizes plan = plan_training(settings, texts);
   const std::vector<training::NamedText> views = texts.views();
-  training::TrainingData data(views, training::learn_tokenizer(views, plan.tokenizer));
+  training::TrainingData data(views,
+                              training::learn_tokenizer(views, plan_tokenizer(settings, texts)));
   stop_if_interrupted();
-  nn::LanguageModelSpec spec = plan.model;
-  spec.vocabulary = data.tokenizer().vocabulary();
-  check_training_memory(training::training_memory(spec, plan.settings));
-  return std::make_unique<training::Trainer>(spec, plan.settings, std::move(data),
+  const training::ChosenSizes plan = plan_training(settings, texts, data);
+  check_training_memory(training::training_memory(plan.model, plan.settings));
+  return std::make_unique<training::Trainer>(plan.model, plan.settings, std::move(data),
                                              settings.context);
 }
 
@@ -99,8 +98,9 @@ void print_head(const training::Trainer& trainer, const TrainingTexts& texts) {
   fmt::print("model     {}: layers {}, heads {}, features {}, {}\n",
              nn::kLanguageModelLayoutNames[static_cast<int>(spec.layout)], spec.layers, spec.heads,
              spec.features, name_of(trainer.model().dtype()));
-  fmt::print("training  {} updates of {} windows of {} tokens, learning rate {:g}\n\n",
-             settings.steps, settings.batch, settings.block, settings.learning_rate);
+  fmt::print("training  {} updates of {} window{} of {} tokens, learning rate {:g}\n\n",
+             settings.steps, settings.batch, settings.batch == 1 ? "" : "s", settings.block,
+             settings.learning_rate);
 }
 
 // A run with everything that reports of it.

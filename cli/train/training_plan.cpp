@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "cli/process/memory.h"
-#include "rapt/text/verse_grammar.h"
 #include "rapt/training/trainer.h"
 #include "rapt/training/training_memory.h"
 
 namespace rapt::cli {
 namespace {
 
-constexpr int64_t kProbeCharacters = 20'000;
+constexpr size_t kProbeBytes = 1 << 16;
+constexpr double kGuessedSpeed = 50e9;  // floating-point operations per second, before a probe
 constexpr double kProbeSeconds = 0.25;
 constexpr int64_t kMostProbeSteps = 64;
 
@@ -77,22 +80,34 @@ void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chose
   settings.dtype = given.dtype;
 }
 
+// The beginnings of the texts as one text, which is long enough for all sizes if the texts are.
+training::TrainingData probe_data(const TrainingTexts& texts, const text::Tokenizer& tokenizer) {
+  std::string beginning;
+  for (const std::string& text : texts.texts) {
+    size_t end = std::min(text.size(), kProbeBytes - beginning.size());
+    // Bytes 10xxxxxx continue a character.
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+    beginning.append(text, 0, end);
+  }
+  const training::NamedText views[] = {{"the texts", beginning}};
+  return training::TrainingData(views, tokenizer);
+}
+
 // Floating-point operations per second of updates of these sizes; none if they do not fit the
-// memory.
+// memory or the text.
 std::optional<double> measure_training_speed(const training::ChosenSizes& sizes,
-                                             const Context& context) {
-  const std::string verse = text::write_verse(kProbeCharacters, 1);
-  const training::NamedText texts[] = {{"verse", verse}};
-  training::TrainingData data(texts, training::learn_tokenizer(texts, {}));
-  nn::LanguageModelSpec spec = sizes.model;
-  spec.vocabulary = data.tokenizer().vocabulary();
-  const training::TrainingSettings settings{.batch = sizes.settings.batch,
-                                            .block = sizes.settings.block,
-                                            .steps = kMostProbeSteps,
-                                            .warmup_steps = 0};
-  if (training::training_memory(spec, settings).total() > static_cast<double>(available_memory()))
+                                             training::TrainingData data, const Context& context) {
+  training::TrainingSettings settings{.batch = sizes.settings.batch,
+                                      .block = sizes.settings.block,
+                                      .steps = kMostProbeSteps,
+                                      .warmup_steps = 0};
+  while (settings.block > 1 && settings.block >= std::ssize(data.held_out()[0]))
+    settings.block /= 2;
+  if (settings.block >= std::ssize(data.held_out()[0]) ||
+      training::training_memory(sizes.model, settings).total() >
+          static_cast<double>(available_memory()))
     return std::nullopt;
-  training::Trainer trainer(spec, settings, std::move(data), context);
+  training::Trainer trainer(sizes.model, settings, std::move(data), context);
   trainer.step();  // pages and caches
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
@@ -104,48 +119,57 @@ std::optional<double> measure_training_speed(const training::ChosenSizes& sizes,
     seconds = std::chrono::duration<double>(Clock::now() - start).count();
   }
   return static_cast<double>(steps) *
-         training::training_flops(spec, settings.batch, settings.block) / seconds;
+         training::training_flops(sizes.model, settings.batch, settings.block) / seconds;
 }
 
-// Smaller models make fewer operations per second, so the model that the speed of a middling one
+// Smaller models make fewer operations per second, so the model that the speed of the first one
 // allows is measured, too.
-training::ChosenSizes choose_by_probes(training::SizeRequest request, const Context& context) {
-  training::ChosenSizes sizes;
-  sizes.model = {.layout = nn::LanguageModelLayout::qwen3,
-                 .context = 64,
-                 .layers = 4,
-                 .heads = 4,
-                 .features = 128,
-                 .hidden_features = 352};
+training::ChosenSizes choose_by_probes(training::SizeRequest request, const TrainingTexts& texts,
+                                       const text::Tokenizer& tokenizer, const Context& context) {
+  const training::TrainingData data = probe_data(texts, tokenizer);
+  training::ChosenSizes sizes = training::choose_sizes(request);
   for (int probe = 0; probe < 2; ++probe) {
-    const std::optional<double> speed = measure_training_speed(sizes, context);
+    const std::optional<double> speed = measure_training_speed(sizes, data, context);
     if (speed) request.flops_per_second = *speed;
     sizes = training::choose_sizes(request);
   }
   return sizes;
 }
 
+int64_t count_tokens(std::span<const training::Tokens> parts) {
+  int64_t count = 0;
+  for (const training::Tokens& tokens : parts) count += std::ssize(tokens);
+  return count;
+}
+
 }  // namespace
 
-training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts) {
-  // Any speed will do where it decides nothing.
-  const training::SizeRequest request{.text_bytes = texts.bytes(),
-                                      .characters = texts.characters,
-                                      .seconds = given.seconds,
-                                      .flops_per_second = 1e9};
-  const training::ChosenSizes chosen = decides_all_sizes(given)
-                                           ? training::choose_sizes(request)
-                                           : choose_by_probes(request, given.context);
+training::TokenizerChoice plan_tokenizer(const TextRunSettings& given, const TrainingTexts& texts) {
+  training::TokenizerChoice choice = training::choose_tokenizer(texts.bytes());
+  if (!given.tokenizer) return choice;
+  choice.kind = *given.tokenizer;
+  const bool bpe = choice.kind == training::TokenizerKind::byte_level_bpe;
+  choice.vocabulary = bpe ? given.vocabulary.value_or(
+                                std::max(training::kLeastPlannedVocabulary, choice.vocabulary))
+                          : 0;
+  return choice;
+}
+
+training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts,
+                                    const training::TrainingData& data) {
+  const training::SizeRequest request{
+      .text_bytes = texts.bytes(),
+      .characters = texts.characters,
+      .seconds = given.seconds,
+      .flops_per_second = kGuessedSpeed,
+      .tokenizer = plan_tokenizer(given, texts).kind,
+      .vocabulary = data.tokenizer().vocabulary(),
+      .tokens = count_tokens(data.training()) + count_tokens(data.held_out())};
+  // A guess will do where the speed decides nothing.
+  const training::ChosenSizes chosen =
+      decides_all_sizes(given) ? training::choose_sizes(request)
+                               : choose_by_probes(request, texts, data.tokenizer(), given.context);
   training::ChosenSizes plan = chosen;
-  if (given.tokenizer) {
-    const bool bpe = *given.tokenizer == training::TokenizerKind::byte_level_bpe;
-    plan.tokenizer.kind = *given.tokenizer;
-    plan.tokenizer.vocabulary =
-        bpe ? given.vocabulary.value_or(
-                  std::max(training::kLeastPlannedVocabulary, chosen.tokenizer.vocabulary))
-            : 0;
-    plan.model.vocabulary = bpe ? plan.tokenizer.vocabulary : texts.characters;
-  }
   plan_model(given, plan.model);
   plan_steps(given, chosen, plan);
   return plan;

@@ -6,7 +6,10 @@
 
 namespace rapt::cli {
 
-// `model.vocabulary` is only what the tokenizer may have at most.
-training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts);
+training::TokenizerChoice plan_tokenizer(const TextRunSettings& given, const TrainingTexts& texts);
+
+// `data`: the texts by that tokenizer.
+training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts,
+                                    const training::TrainingData& data);
 
 }  // namespace rapt::cli

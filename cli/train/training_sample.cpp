@@ -1,13 +1,12 @@
 #include "cli/train/training_sample.h"
 
+#include "cli/generate/default_sampling.h"
 #include "cli/process/interrupt.h"
 #include "rapt/generation/generator.h"
 #include "rapt/text/stream_decoder.h"
 
 namespace rapt::cli {
 namespace {
-
-constexpr double kSampleTemperature = 0.8;
 
 int64_t first_sample_token(const training::TrainingData& data) {
   try {
@@ -24,14 +23,13 @@ int64_t first_sample_token(const training::TrainingData& data) {
 std::string training_sample(const training::Trainer& trainer, int64_t length,
                             const Context& context) {
   const text::Tokenizer& tokenizer = trainer.data().tokenizer();
+  generation::SamplingOptions sampling = kDefaultSampling;
+  sampling.seed = static_cast<uint64_t>(trainer.state().settings.seed);
   const int64_t prompt[] = {first_sample_token(trainer.data())};
   generation::Generator generator(
       trainer.model(),
-      {.sampling = {.temperature = kSampleTemperature,
-                    .seed = static_cast<uint64_t>(trainer.state().settings.seed)},
-       .length = length,
-       .when_full = generation::WhenFull::slide},
-      prompt, context);
+      {.sampling = sampling, .length = length, .when_full = generation::WhenFull::slide}, prompt,
+      context);
   text::StreamDecoder decoder(tokenizer);
   std::string sample;
   while (!interruption().cancelled() && generator.next())

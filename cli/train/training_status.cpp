@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/output/tensor_output.h"
+#include "cli/process/memory.h"
 #include "rapt/instruction_sets.h"
 #include "rapt/thread_pool.h"
 #include "rapt/training/choose_sizes.h"
@@ -11,6 +12,7 @@ namespace rapt::cli {
 namespace {
 
 constexpr double kFmaPeakSeconds = 0.05;
+constexpr int64_t kUpdatesPerMemory = 16;  // reading it takes as long as a small product
 
 }  // namespace
 
@@ -53,6 +55,8 @@ void TrainingStatus::show_line(const training::StepRecord& record) {
   if (held_out_ >= 0) about += fmt::format("  held out {:.3f}", held_out_);
   about += fmt::format("  {:.0f} tokens/s  {:.0f} % of peak", tokens_per_second(),
                        100 * share_of_peak());
+  if (updates_ % kUpdatesPerMemory == 1) memory_ = resident_memory();
+  if (memory_ >= 0) about += "  " + bytes_text(static_cast<double>(memory_));
   line_.report(
       static_cast<double>(record.step - first_step_) / static_cast<double>(steps_ - first_step_),
       about);

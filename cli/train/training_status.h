@@ -45,6 +45,7 @@ class TrainingStatus {
   double loss_sum_ = 0;
   int64_t losses_ = 0;
   double held_out_ = -1;  // the last held-out loss; -1: none so far
+  int64_t memory_ = -1;   // bytes that the process held a few updates ago; -1: unknown
 };
 
 }  // namespace rapt::cli

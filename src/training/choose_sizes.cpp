@@ -11,26 +11,31 @@ namespace {
 struct ModelSize {
   int64_t layers, heads, features, block, batch;
 };
-// The third is nanoGPT's recipe for a CPU, the sixth that for an A100.
-constexpr ModelSize kLadder[] = {{2, 2, 64, 32, 8},    {3, 3, 96, 64, 8},     {4, 4, 128, 64, 12},
-                                 {6, 6, 192, 128, 16}, {6, 8, 256, 128, 32},  {6, 6, 384, 256, 64},
-                                 {8, 8, 512, 256, 64}, {12, 12, 768, 512, 64}};
+// The third has the features of nanoGPT's recipe for a CPU, the sixth those of that for an A100.
+constexpr ModelSize kLadder[] = {{2, 2, 64, 256, 1},   {3, 3, 96, 512, 1},    {4, 4, 128, 512, 1},
+                                 {6, 6, 192, 512, 2},  {6, 8, 256, 512, 4},   {6, 6, 384, 512, 32},
+                                 {8, 8, 512, 512, 32}, {12, 12, 768, 512, 64}};
 
 // The header says why.
 constexpr double kLeastSteps = 2000, kMostSteps = 1e9;
-constexpr double kMostEpochs = 30, kMostParametersPerToken = 12;
-constexpr int64_t kCharactersBelow = 4 << 20, kMostCharacters = 1024;
-constexpr int64_t kBytesPerVocabulary = 2 << 10, kMostVocabulary = 16384;
-// The rest of the time is for evaluations, 8 of which cost about 50 updates, and checkpoints.
+constexpr double kMostEpochs = 10, kMostEpochsOfCharacters = 30, kMostParametersPerToken = 12;
+constexpr int64_t kCharactersBelow = 16 << 10;
+constexpr int64_t kBytesPerToken = 16, kBytesPerTokenOfMany = 2 << 10;
+constexpr int64_t kManyTokens = 4096, kMostVocabulary = 16384;
+// The rest of the time is for evaluations and checkpoints.
 constexpr double kShareOfUpdates = 0.9;
+// An update takes as long as three forward passes, so that all evaluations take a twelfth of the
+// time of all updates, unless they read the least or the most windows.
+constexpr int64_t kLeastEvaluationWindows = 16, kMostEvaluationWindows = 240;
+constexpr double kEvaluationWindowsPerUpdate = 3.0 / 12;
 // Those of GPT-2 in tiny Shakespeare (nanoGPT, data/shakespeare/readme.md): an estimate.
 constexpr double kBytesPerBpeToken = 3.3;
 constexpr int64_t kLeastBlock = 8;
 constexpr int64_t kMostWarmup = 100, kEvaluations = 8;  // of a run
-// GPT-2's rate is for 768 features (Brown et al. 2020, arXiv:2005.14165, table 2.1); the recipes
-// for smaller models have 1e-3.
-constexpr int64_t kLargeFeatures = 512;
-constexpr double kSmallModelRate = 1e-3, kLargeModelRate = 6e-4;
+// GPT-2's rate is for 768 features (Brown et al. 2020, arXiv:2005.14165, table 2.1), that of
+// nanoGPT's recipe for an A100 for 384. Of the smallest models docs/training.md has numbers.
+constexpr int64_t kLargeFeatures = 512, kSmallFeatures = 128;
+constexpr double kLargeModelRate = 6e-4, kModelRate = 1e-3, kSmallModelRate = 3e-3;
 
 double number(int64_t value) { return static_cast<double>(value); }
 
@@ -47,13 +52,8 @@ void check_request(const SizeRequest& request) {
           "flops_per_second", "a finite number above 0");
 }
 
-TokenizerChoice choose_tokenizer(const SizeRequest& request) {
-  if (request.text_bytes < kCharactersBelow && request.characters <= kMostCharacters)
-    return {.kind = TokenizerKind::characters};
-  const auto wanted = static_cast<uint64_t>(request.text_bytes / kBytesPerVocabulary);
-  return {.kind = TokenizerKind::byte_level_bpe,
-          .vocabulary = std::clamp(static_cast<int64_t>(std::bit_floor(wanted)),
-                                   kLeastPlannedVocabulary, kMostVocabulary)};
+int64_t power_of_two_below(int64_t number) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(number)));
 }
 
 nn::LanguageModelSpec spec_of(const ModelSize& size, int64_t vocabulary) {
@@ -77,6 +77,11 @@ double matrix_parameters(const nn::LanguageModelSpec& spec) {
   return number(spec.layers) * layer + number(spec.vocabulary) * features;
 }
 
+double learning_rate_of(int64_t features) {
+  if (features >= kLargeFeatures) return kLargeModelRate;
+  return features > kSmallFeatures ? kModelRate : kSmallModelRate;
+}
+
 // The largest model that the time and the text suffice for.
 ModelSize choose_model(double flops, double training_tokens, int64_t vocabulary) {
   ModelSize chosen = kLadder[0];
@@ -92,12 +97,24 @@ ModelSize choose_model(double flops, double training_tokens, int64_t vocabulary)
 
 }  // namespace
 
+TokenizerChoice choose_tokenizer(int64_t text_bytes) {
+  if (text_bytes < kCharactersBelow) return {.kind = TokenizerKind::characters};
+  const int64_t few = std::min(text_bytes / kBytesPerToken, kManyTokens);
+  const int64_t wanted = std::max(few, text_bytes / kBytesPerTokenOfMany);
+  return {.kind = TokenizerKind::byte_level_bpe,
+          .vocabulary = std::min(power_of_two_below(wanted), kMostVocabulary)};
+}
+
 int64_t gated_features(int64_t features) { return (features * 8 / 3 + 31) / 32 * 32; }
 
 void set_steps(TrainingSettings& settings, int64_t steps) {
   settings.steps = steps;
   settings.warmup_steps = std::min(kMostWarmup, steps / 10);
   settings.evaluation_interval = (steps + kEvaluations - 1) / kEvaluations;
+  const double read = kEvaluationWindowsPerUpdate * number(steps) * number(settings.batch);
+  settings.evaluation_windows =
+      static_cast<int64_t>(std::clamp(read / number(kEvaluations), number(kLeastEvaluationWindows),
+                                      number(kMostEvaluationWindows)));
 }
 
 void set_learning_rate(TrainingSettings& settings, double largest) {
@@ -115,10 +132,14 @@ double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t 
 ChosenSizes choose_sizes(const SizeRequest& request) {
   check_request(request);
   ChosenSizes chosen;
-  chosen.tokenizer = choose_tokenizer(request);
-  const bool characters = chosen.tokenizer.kind == TokenizerKind::characters;
-  const int64_t vocabulary = characters ? request.characters : chosen.tokenizer.vocabulary;
-  const double tokens = number(request.text_bytes) / (characters ? 1 : kBytesPerBpeToken);
+  chosen.tokenizer = choose_tokenizer(request.text_bytes);
+  const bool characters =
+      request.tokenizer.value_or(chosen.tokenizer.kind) == TokenizerKind::characters;
+  const int64_t planned = characters ? request.characters : chosen.tokenizer.vocabulary;
+  const int64_t vocabulary = request.vocabulary > 0 ? request.vocabulary : planned;
+  const double tokens = request.tokens > 0
+                            ? number(request.tokens)
+                            : number(request.text_bytes) / (characters ? 1 : kBytesPerBpeToken);
   const double flops = request.seconds * request.flops_per_second * kShareOfUpdates;
   ModelSize size = choose_model(flops, 0.9 * tokens, vocabulary);
   // The held-out tenth has at least two windows.
@@ -129,10 +150,11 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   settings.batch = size.batch;
   settings.block = size.block;
   const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
-  const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
+  const double epochs = characters ? kMostEpochsOfCharacters : kMostEpochs;
+  const double in_text = epochs * 0.9 * tokens / number(size.batch * size.block);
   set_steps(settings,
             static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
-  set_learning_rate(settings, size.features < kLargeFeatures ? kSmallModelRate : kLargeModelRate);
+  set_learning_rate(settings, learning_rate_of(size.features));
   return chosen;
 }
 

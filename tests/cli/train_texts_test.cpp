@@ -75,6 +75,20 @@ TEST_F(TrainTextsTest, TrainsAModelThatGenerates) {
   }
 }
 
+TEST_F(TrainTextsTest, ChoosesWhatIsNotGivenForTheText) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += fish_text();
+  write("long.txt", text);
+  const Ran ran =
+      train({"train", "long.txt"}, {"--steps", "20", "--no-pictures", "--sample-every", "0"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  for (const char* part : {"qwen3: layers 2, heads 2, features 64, f32",
+                           "20 updates of 1 window of 256 tokens, learning rate 0.003"})
+    EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
+  // Byte-level BPE: 256 bytes, and the few pieces of these words.
+  EXPECT_TRUE(contains(read("model/latest/tokenizer.json"), "\"ByteLevel\""));
+}
+
 TEST_F(TrainTextsTest, DrawsTheLossAndAHeadBeforeDuringAndAfter) {
   ASSERT_EQ(train(kDrawnRun, {"--steps", "30", "--eval-every", "10"}).exit, 0);
   const std::string loss = read("model/loss.svg");
@@ -112,6 +126,20 @@ TEST_F(TrainTextsTest, TrainsOnWithoutAPictureThatCannotBeWritten) {
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_TRUE(contains(ran.err, "rapt train: no picture of step 2: ")) << ran.err;
   EXPECT_TRUE(std::filesystem::exists(path("model/best/model.safetensors")));
+}
+
+TEST_F(TrainTextsTest, ShowsMemoryAndTheTimeToGoOnATerminal) {
+  if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
+  const Ran ran = train(kSmallRun, {"--steps", "1000000"},
+                        {.err = Stderr::terminal, .watch = [](int child, const std::string& err) {
+                           if (!contains(err, "to go")) return false;
+                           kill(child, SIGINT);
+                           return true;
+                         }});
+  EXPECT_EQ(ran.exit, 130);
+  const size_t peak = ran.err.find(" % of peak  "), memory = ran.err.find(" MiB   ");
+  EXPECT_LT(peak, memory) << ran.err;
+  EXPECT_LT(memory, ran.err.find(" to go")) << ran.err;
 }
 
 TEST_F(TrainTextsTest, PrintsADocument) {

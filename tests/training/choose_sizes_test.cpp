@@ -19,18 +19,48 @@ TEST(ChooseSizes, CountsTheOperationsOfNanoGpt) {
   EXPECT_NEAR(training_flops(spec, 12, 64), 3.81e9, 0.02e9);
 }
 
-TEST(ChooseSizes, GivesTheRecipeForACpu) {
+TEST(ChooseSizes, GivesTheModelOfTheRecipeForACpu) {
   const ChosenSizes chosen = choose_sizes(
-      {.text_bytes = kTinyShakespeare, .characters = 65, .seconds = 180, .flops_per_second = 60e9});
-  EXPECT_EQ(chosen.tokenizer.kind, TokenizerKind::characters);
-  EXPECT_EQ(chosen.model.vocabulary, 65);
+      {.text_bytes = kTinyShakespeare, .characters = 65, .seconds = 180, .flops_per_second = 70e9});
+  EXPECT_EQ(chosen.tokenizer.kind, TokenizerKind::byte_level_bpe);
+  EXPECT_EQ(chosen.model.vocabulary, 4096);
   EXPECT_EQ(chosen.model.layers, 4);
   EXPECT_EQ(chosen.model.heads, 4);
   EXPECT_EQ(chosen.model.features, 128);
-  EXPECT_EQ(chosen.settings.batch, 12);
-  EXPECT_EQ(chosen.settings.block, 64);
+  EXPECT_EQ(chosen.settings.block, 512);
   EXPECT_EQ(chosen.settings.warmup_steps, 100);
   EXPECT_GE(chosen.settings.steps, 2000);
+}
+
+TEST(ChooseSizes, ChoosesTokensByTheBytesOfText) {
+  EXPECT_EQ(choose_tokenizer(16'383).kind, TokenizerKind::characters);
+  const auto vocabulary = [](int64_t bytes) {
+    const TokenizerChoice choice = choose_tokenizer(bytes);
+    EXPECT_EQ(choice.kind, TokenizerKind::byte_level_bpe);
+    return choice.vocabulary;
+  };
+  EXPECT_EQ(vocabulary(16'384), 1024);
+  EXPECT_EQ(vocabulary(66'759), 4096) << "the poems of rapt train";
+  EXPECT_EQ(vocabulary(kTinyShakespeare), 4096);
+  EXPECT_EQ(vocabulary(16 << 20), 8192);
+  EXPECT_EQ(vocabulary(int64_t{1} << 40), 16384);
+}
+
+TEST(ChooseSizes, TakesWhatIsKnownOfTheTokenizer) {
+  SizeRequest request{
+      .text_bytes = 66'759, .characters = 65, .seconds = 120, .flops_per_second = 60e9};
+  const ChosenSizes guessed = choose_sizes(request);
+  request.vocabulary = 4096, request.tokens = 18'541;
+  const ChosenSizes known = choose_sizes(request);
+  EXPECT_EQ(known.model.vocabulary, guessed.model.vocabulary);
+  // Time for more, but ten times the training parts.
+  EXPECT_EQ(known.settings.steps, 10 * 18'541 * 9 / 10 / 256);
+  request.tokenizer = TokenizerKind::characters;
+  request.vocabulary = 65, request.tokens = 66'759;
+  const ChosenSizes characters = choose_sizes(request);
+  EXPECT_EQ(characters.model.vocabulary, 65);
+  EXPECT_EQ(characters.settings.steps,
+            30 * 66'759 * 9 / 10 / (characters.settings.batch * characters.settings.block));
 }
 
 TEST(ChooseSizes, TakesLargerModelsForMoreTime) {
@@ -61,6 +91,17 @@ TEST(ChooseSizes, ARunHasAtMostEightEvaluations) {
     EXPECT_LE((steps + interval - 1) / interval, 8) << steps;  // the last step has one, too
     EXPECT_EQ(settings.warmup_steps, steps < 1000 ? steps / 10 : 100);
   }
+}
+
+TEST(ChooseSizes, EvaluationsTakeATwelfthOfTheUpdates) {
+  TrainingSettings settings{.batch = 8};
+  const auto windows = [&](int64_t steps) {
+    set_steps(settings, steps);
+    return settings.evaluation_windows;
+  };
+  EXPECT_EQ(windows(10), 16);
+  EXPECT_EQ(windows(400), 400 * 8 * 3 / 12 / 8);
+  EXPECT_EQ(windows(100'000), 240);
 }
 
 TEST(ChooseSizes, DoesNotReadAShortTextTooOften) {

@@ -3,18 +3,25 @@
 //
 //   operations = seconds flops_per_second share_of_updates
 //
+// * Tokens are those of byte-level BPE: one for each 16 bytes of text, at most 4,096, and in longer
+//   texts one for each 2 KiB. Nearly all words of a small text are then tokens, so that the model
+//   writes words, and an update reads three times as much text as with characters. Characters are
+//   the tokens of texts below 16 KiB.
 // * The model is the largest of a list that can make 2,000 updates with these operations, as many
-//   as nanoGPT's recipe for a CPU makes. Its sizes are on the list.
-// * The model has at most 12 parameters for each token of the training parts. nanoGPT's larger
-//   recipe for the same text has 10.7, and over-fits from a third of its run on.
-// * A run reads the training parts at most 30 times, for the same reason: that recipe has its least
-//   held-out loss after 28 times. The checkpoint `best` keeps the least one.
-// * Characters are the tokens of texts below 4 MiB: byte-level BPE needs text for each of its
-//   tokens. Above, and for scripts of more than 1,024 characters, BPE has a token for each 2 KiB.
+//   as nanoGPT's recipe for a CPU makes. Its model is on the list.
+// * The model has at most 12 parameters for each token of the training parts, or is the least on
+//   the list. nanoGPT's larger recipe for tiny Shakespeare has 10.7, and over-fits from a third of
+//   its run on.
+// * A run reads the training parts at most 10 times, with characters 30 times, for the same reason:
+//   that recipe has its least held-out loss after 28 times. The checkpoint `best` keeps it.
+// * Blocks are long, because the first tokens of each window are predicted from little, and small
+//   models have one or two windows in an update: many small updates learn more in the same time
+//   than few large ones.
 //
 // The layout is that of Qwen3, with a gated network of 8/3 features (Shazeer 2020,
 // arXiv:2002.05202, section 2: as many parameters as four times the features without a gate).
 #include <cstdint>
+#include <optional>
 
 #include "rapt/nn/language_model.h"
 #include "rapt/training/training_data.h"
@@ -31,6 +38,10 @@ struct SizeRequest {
   int64_t characters = 0;       // different ones
   double seconds = 0;           // of the whole run
   double flops_per_second = 0;  // training_flops() of a probe, divided by the seconds of its step
+  // Of the tokenizer, once it is learned; absent and 0: estimated from the bytes.
+  std::optional<TokenizerKind> tokenizer = {};
+  int64_t vocabulary = 0;  // tokens that it knows
+  int64_t tokens = 0;      // of all texts
 };
 
 // What fits them.
@@ -40,11 +51,14 @@ struct ChosenSizes {
   TrainingSettings settings;    // for the Trainer
 };
 
+// The tokenizer for a text of so many bytes.
+TokenizerChoice choose_tokenizer(int64_t text_bytes);
+
 // Features of a gated network of a model with `features`: the multiple of 32 at or above 8/3.
 int64_t gated_features(int64_t features);
 
-// Sets the updates of a run, and what follows from them: a tenth of them, at most 100, warms up,
-// and there are at most 8 evaluations. `steps`: 1 or more.
+// Sets the updates of a run, and what follows from them and from the batch: a tenth of them, at
+// most 100, warms up, and there are at most 8 evaluations, of 16 to 240 windows. `steps`: 1 or more.
 void set_steps(TrainingSettings& settings, int64_t steps);
 
 // Sets the largest learning rate, and the last one to a tenth of it.
