@@ -87,7 +87,7 @@ ReformerBatch draw_reformer_batch(std::mt19937_64& random) {
 }
 
 // A tensor [batch, tokens, features] as attention reads it: [batch, heads, tokens, head_dim].
-TensorView heads_of(const TensorView& x) {
+TensorView reformer_heads(const TensorView& x) {
   return TensorView(static_cast<float*>(x.data),
                     {kReformerBatch, kReformerTokens, kReformerHeads, kReformerHeadDim})
       .transposed(1, 2);
@@ -133,27 +133,28 @@ class ReformerAttention {
   ReformerAttention& operator=(const ReformerAttention&) = delete;
 
   void forward(const ReformerState& s, const nn::Run& run) const {
-    const TensorView query = heads_of(s.query), value = heads_of(s.value);
+    const TensorView query = reformer_heads(s.query), value = reformer_heads(s.value);
     if (run.counts())
       return run.scratch.need(workspace_bytes(query, query, value, options_, run.context));
     scaled_dot_product_attention(query, query, value, options_,
-                                 {.state = {heads_of(s.attention), s.statistic}},
+                                 {.state = {reformer_heads(s.attention), s.statistic}},
                                  run.scratch.rest(), run.context);
   }
 
   // d_query has the gradients of both sides of the scores.
   void backward(const ReformerState& s, const TensorView& d_attention, const TensorView& d_query,
                 const TensorView& d_value, const nn::Run& run) const {
-    const TensorView query = heads_of(s.query), value = heads_of(s.value);
+    const TensorView query = reformer_heads(s.query), value = reformer_heads(s.value);
     const BackwardRequest request{.key = false};
     if (run.counts())
       return run.scratch.need(
           backward_workspace_bytes(query, query, value, options_, request, run.context));
     scaled_dot_product_attention_backward(
         query, query, value, options_,
-        {.state = {heads_of(s.attention), s.statistic}, .d_output = heads_of(d_attention)}, request,
-        {.d_query = heads_of(d_query), .d_value = heads_of(d_value)}, run.scratch.rest(),
-        run.context);
+        {.state = {reformer_heads(s.attention), s.statistic},
+         .d_output = reformer_heads(d_attention)},
+        request, {.d_query = reformer_heads(d_query), .d_value = reformer_heads(d_value)},
+        run.scratch.rest(), run.context);
   }
 
  private:
