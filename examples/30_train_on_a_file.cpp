@@ -4,7 +4,7 @@
 //
 //   30_train_on_a_file FILE FOLDER
 //
-// Without arguments it trains on verse by a grammar for a second, in a temporary folder.
+// Without arguments it trains on verse by a grammar for three seconds, in a temporary folder.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -95,7 +95,7 @@ int main(int count, char** arguments) try {
     const std::filesystem::path folder =
         std::filesystem::temp_directory_path() / "rapt_train_on_a_file";
     std::filesystem::remove_all(folder);
-    train("verse", text::write_verse(100'000, 1), 1, folder.string());
+    train("verse", text::write_verse(100'000, 1), 3, folder.string());
     std::filesystem::remove_all(folder);
   }
 } catch (const std::exception& error) {

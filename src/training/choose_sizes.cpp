@@ -19,6 +19,7 @@ constexpr ModelSize kLadder[] = {{2, 2, 64, 256, 1},   {3, 3, 96, 512, 1},    {4
 // The header says why.
 constexpr double kLeastSteps = 2000, kMostSteps = 1e9;
 constexpr double kMostEpochs = 10, kMostEpochsOfCharacters = 30, kMostParametersPerToken = 12;
+constexpr double kMostParametersReadPerToken = 100;
 constexpr int64_t kCharactersBelow = 16 << 10;
 constexpr int64_t kBytesPerToken = 16, kBytesPerTokenOfMany = 2 << 10;
 constexpr int64_t kManyTokens = 4096, kMostVocabulary = 16384;
@@ -150,8 +151,12 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   settings.batch = size.batch;
   settings.block = size.block;
   const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
-  const double epochs = characters ? kMostEpochsOfCharacters : kMostEpochs;
-  const double in_text = epochs * 0.9 * tokens / number(size.batch * size.block);
+  const double training_tokens = 0.9 * tokens;
+  const double epochs = characters
+                            ? kMostEpochsOfCharacters
+                            : std::min(kMostEpochs, kMostParametersReadPerToken * training_tokens /
+                                                        matrix_parameters(chosen.model));
+  const double in_text = epochs * training_tokens / number(size.batch * size.block);
   set_steps(settings,
             static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
   set_learning_rate(settings, learning_rate_of(size.features));

@@ -13,7 +13,9 @@
 //   the list. nanoGPT's larger recipe for tiny Shakespeare has 10.7, and over-fits from a third of
 //   its run on.
 // * A run reads the training parts at most 10 times, with characters 30 times, for the same reason:
-//   that recipe has its least held-out loss after 28 times. The checkpoint `best` keeps it.
+//   that recipe has its least held-out loss after 28 times. Where a small text leaves the model
+//   more than 10 parameters for each token, it is read 100 / (parameters per token) times. The
+//   learning rate is then low where the held-out loss is least; the checkpoint `best` keeps it.
 // * Blocks are long, because the first tokens of each window are predicted from little, and small
 //   models have one or two windows in an update: many small updates learn more in the same time
 //   than few large ones.
@@ -58,7 +60,8 @@ TokenizerChoice choose_tokenizer(int64_t text_bytes);
 int64_t gated_features(int64_t features);
 
 // Sets the updates of a run, and what follows from them and from the batch: a tenth of them, at
-// most 100, warms up, and there are at most 8 evaluations, of 16 to 240 windows. `steps`: 1 or more.
+// most 100, warms up, and there are at most 8 evaluations, of 16 to 240 windows. `steps`: 1 or
+// more.
 void set_steps(TrainingSettings& settings, int64_t steps);
 
 // Sets the largest learning rate, and the last one to a tenth of it.
