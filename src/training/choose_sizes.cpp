@@ -17,7 +17,7 @@ constexpr ModelSize kLadder[] = {{2, 2, 64, 256, 1},   {3, 3, 96, 512, 1},    {4
                                  {8, 8, 512, 512, 32}, {12, 12, 768, 512, 64}};
 
 // The header says why.
-constexpr double kLeastSteps = 2000, kMostSteps = 1e9;
+constexpr double kLeastSteps = 3000, kMostSteps = 1e9;
 constexpr double kMostEpochs = 10, kMostEpochsOfCharacters = 30, kMostParametersPerToken = 12;
 constexpr double kMostParametersReadPerToken = 100;
 constexpr int64_t kCharactersBelow = 16 << 10;

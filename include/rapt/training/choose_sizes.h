@@ -7,8 +7,8 @@
 //   texts one for each 2 KiB. Nearly all words of a small text are then tokens, so that the model
 //   writes words, and an update reads three times as much text as with characters. Characters are
 //   the tokens of texts below 16 KiB.
-// * The model is the largest of a list that can make 2,000 updates with these operations, as many
-//   as nanoGPT's recipe for a CPU makes. Its model is on the list.
+// * The model is the largest of a list that can make 3,000 updates with these operations. That
+//   of nanoGPT's recipe for a CPU is on the list.
 // * The model has at most 12 parameters for each token of the training parts, or is the least on
 //   the list. nanoGPT's larger recipe for tiny Shakespeare has 10.7, and over-fits from a third of
 //   its run on.
