@@ -19,6 +19,52 @@ constexpr Parameter kParameters[] = {
 
 int64_t tokens_of(const TensorView& parents) noexcept { return parents.shape[parents.rank - 1]; }
 
+// The paths of up to 64 queries from their own positions up to their ancestors. Paths that meet are
+// joined, so that each key is climbed from once.
+class AncestorPaths {
+ public:
+  void begin(int64_t position, int query) noexcept { put({position, uint64_t{1} << query}); }
+
+  // Climbs every path to its first key at or before `key`, and returns the queries whose path leads
+  // through `key`. From call to call, `key` falls.
+  template <class ParentOf>
+  uint64_t through(int64_t key, const ParentOf& parent_of) noexcept {
+    while (paths_[0].key > key) {
+      Path path = take_last();
+      path.key = parent_of(path.key);
+      put(path);
+    }
+    if (paths_[0].key < key) return 0;
+    const Path path = take_last();
+    put(path);
+    return path.queries;
+  }
+
+ private:
+  struct Path {
+    int64_t key;
+    uint64_t queries;
+    bool operator<(const Path& other) const noexcept { return key < other.key; }
+  };
+
+  // Removes all paths at the last key, joined.
+  Path take_last() noexcept {
+    Path path{paths_[0].key, 0};
+    while (count_ > 0 && paths_[0].key == path.key) {
+      path.queries |= paths_[0].queries;
+      std::pop_heap(paths_, paths_ + count_--);
+    }
+    return path;
+  }
+  void put(const Path& path) noexcept {
+    paths_[count_++] = path;
+    std::push_heap(paths_, paths_ + count_);
+  }
+
+  int count_ = 0;
+  Path paths_[64];  // a heap: the one at the last key comes first
+};
+
 }  // namespace
 
 const Declaration Tree::kDeclaration = {
@@ -68,16 +114,15 @@ void Tree::exclude(const BoundMask& bound, Positions queries, Positions keys,
   int64_t first = 0;  // the first key of the tree
   for (; first < keys.count && keys[first] < context; ++first)
     bits[first] &= ~low_bits(queries_before(keys[first] - start, queries));
-  for (int64_t i = 0; first < keys.count && i < queries.count; ++i) {
-    int64_t ancestor = start + i * queries.step;  // or the query itself; below context: none left
-    for (int64_t j = keys.count; j-- > first;) {
-      while (ancestor > keys[j]) {
-        const int64_t above = parent[(ancestor - context) * stride];
-        ancestor = above < 0 ? context - 1 : context + above;
-      }
-      if (ancestor != keys[j]) bits[j] &= ~(uint64_t{1} << i);
-    }
-  }
+  if (first == keys.count || queries.count == 0) return;
+  AncestorPaths paths;
+  for (int64_t i = 0; i < queries.count; ++i)
+    paths.begin(start + i * queries.step, static_cast<int>(i));
+  const auto parent_of = [&](int64_t key) noexcept {
+    const int64_t above = parent[(key - context) * stride];
+    return above < 0 ? context - 1 : context + above;
+  };
+  for (int64_t j = keys.count; j-- > first;) bits[j] &= paths.through(keys[j], parent_of);
 }
 
 }  // namespace rapt

@@ -2,6 +2,9 @@
 // and what is rejected.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "mask/bound_head.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/tree.h"
@@ -67,6 +70,38 @@ TEST(TreeMask, ChainsAndBatches) {
   const auto expected = alone.output.values<float>();
   const auto found = together.output.values<float>().subspan(expected.size());
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin()));
+}
+
+// Paths of many queries meet at their ancestors.
+TEST(TreeMask, TilesOfManyQueries) {
+  constexpr int64_t kTokens = 300, kContext = 40;
+  Random random(base_seed());
+  std::vector<int64_t> parents(kTokens);
+  for (int64_t t = 0; t < kTokens; ++t)
+    parents[static_cast<size_t>(t)] =
+        random.chance(0.1) ? random.between(-1, t - 1) : std::max<int64_t>(-1, t - 3);
+  const auto is_ancestor = [&](int64_t key, int64_t position) {
+    while (position > key && position >= kContext) {
+      const int64_t parent = parents[static_cast<size_t>(position - kContext)];
+      position = parent < 0 ? kContext - 1 : kContext + parent;
+    }
+    return position < kContext ? key <= position : key == position;
+  };
+  const rapt::TensorView view(parents.data(), {kTokens});
+  const rapt::Tree mask(view);
+  constexpr int64_t kOffset = kContext - 10;  // the position of query 0
+  rapt::BoundMask bound{&mask, nullptr, {}, kTokens + 10, kTokens + kContext};
+  mask.bind({nullptr, 0, bound.q_len, bound.k_len}, &bound);
+  for (const rapt::Positions queries : {rapt::Positions{246, 1, 64}, {3, 4, 64}, {200, 1, 1}})
+    for (const rapt::Positions keys : {rapt::Positions{0, 1, 128}, {128, 1, 128}, {35, 3, 100}}) {
+      std::vector<uint64_t> bits(static_cast<size_t>(keys.count), ~uint64_t{0});
+      mask.exclude(bound, queries, keys, bits.data());
+      for (int64_t j = 0; j < keys.count; ++j)
+        for (int64_t i = 0; i < queries.count; ++i)
+          ASSERT_EQ((bits[static_cast<size_t>(j)] >> i & 1) != 0,
+                    is_ancestor(keys[j], queries[i] + kOffset))
+              << "query " << queries[i] << ", key " << keys[j];
+    }
 }
 
 TEST(TreeMask, Rejections) {

@@ -10,8 +10,9 @@
 // So a chain, parents[t] = t - 1, is causal (bottom-right). A query before the first key attends to
 // nothing. Source: Miao et al. 2023 (SpecInfer), arXiv:2305.09781, section 4.
 //
-// Cost, for a tile of q queries and k keys: key_range and cover O(1); exclude O(q (k + ancestors))
-// where the keys are tokens of the tree, O(k) where they are the context.
+// Cost, for a tile of q queries and k keys: key_range and cover O(1); exclude O(k) where the keys
+// are the context, and O((k + a) log q) where they are tokens of the tree. a is the number of
+// ancestors that the queries have behind the first key; one that several of them share counts once.
 #include "rapt/mask/mask.h"
 
 namespace rapt {
