@@ -85,8 +85,8 @@ StateTangents attention_jvp(const TensorView& query, const TensorView& key, cons
                             const InputTangents& tangents, const Context& context = {});
 
 // Tangents of the gradients that scaled_dot_product_attention_backward() returns for these inputs
-// and this request (its `passes` are ignored, and `heads` must be all): d_query', d_key', ..., each with the shape and dtype
-// of its gradient. Takes about 5 times the work of the backward call.
+// and this request (its `passes` are ignored, and `heads` must be all): d_query', d_key', ..., each
+// with the shape and dtype of its gradient. Takes about 5 times the work of the backward call.
 //
 // Throws Error as that call, and as attention_jvp(); Error(unsupported) for d_weights.
 Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
