@@ -11,8 +11,7 @@
 //   family   source                              parts
 //   gpt2     Radford et al. 2019                 LayerNorm, learned positions, biases, no gate
 //   llama    Touvron et al. 2023,                RmsNorm, rotary positions, a gate with silu,
-//   grouped
-//            arXiv:2302.13971                    heads
+//            arXiv:2302.13971                    grouped heads
 //   mistral  Jiang et al. 2023,                  as llama, and a sliding window in every layer
 //            arXiv:2310.06825
 //   qwen2    Yang et al. 2024, arXiv:2407.10671  as llama, biases of query, key and value, a window
