@@ -162,7 +162,6 @@ training::ChosenSizes plan_training(const TextRunSettings& given, const Training
       .characters = texts.characters,
       .seconds = given.seconds,
       .flops_per_second = kGuessedSpeed,
-      .tokenizer = plan_tokenizer(given, texts).kind,
       .vocabulary = data.tokenizer().vocabulary(),
       .tokens = count_tokens(data.training()) + count_tokens(data.held_out())};
   // A guess will do where the speed decides nothing.

@@ -10,16 +10,19 @@ namespace {
 
 struct ModelSize {
   int64_t layers, heads, features, block, batch;
+  double rate;  // of learning
 };
-// The third has the features of nanoGPT's recipe for a CPU, the sixth those of that for an A100.
-constexpr ModelSize kLadder[] = {{2, 2, 64, 256, 1},   {3, 3, 96, 512, 1},    {4, 4, 128, 512, 1},
-                                 {6, 6, 192, 512, 2},  {6, 8, 256, 512, 4},   {6, 6, 384, 512, 32},
-                                 {8, 8, 512, 512, 32}, {12, 12, 768, 512, 64}};
+// The third has the features of nanoGPT's recipe for a CPU, the sixth features and rate of that for
+// an A100, the last two the rate of GPT-2 (Brown et al. 2020, arXiv:2005.14165, table 2.1). The
+// first is for small texts, the next two for minutes; docs/training.md has their numbers.
+constexpr ModelSize kLadder[] = {{2, 2, 64, 64, 8, 2e-3},    {3, 3, 96, 512, 1, 4e-3},
+                                 {4, 4, 128, 512, 1, 3e-3},  {6, 6, 192, 512, 2, 1e-3},
+                                 {6, 8, 256, 512, 4, 1e-3},  {6, 6, 384, 512, 32, 1e-3},
+                                 {8, 8, 512, 512, 32, 6e-4}, {12, 12, 768, 512, 64, 6e-4}};
 
 // The header says why.
 constexpr double kLeastSteps = 3000, kMostSteps = 1e9;
-constexpr double kMostEpochs = 10, kMostEpochsOfCharacters = 30, kMostParametersPerToken = 12;
-constexpr double kMostParametersReadPerToken = 100;
+constexpr double kMostEpochs = 30, kMostParametersPerToken = 12;
 constexpr int64_t kCharactersBelow = 16 << 10;
 constexpr int64_t kBytesPerToken = 16, kBytesPerTokenOfMany = 2 << 10;
 constexpr int64_t kManyTokens = 4096, kMostVocabulary = 16384;
@@ -33,10 +36,6 @@ constexpr double kEvaluationWindowsPerUpdate = 3.0 / 12;
 constexpr double kBytesPerBpeToken = 3.3;
 constexpr int64_t kLeastBlock = 8;
 constexpr int64_t kMostWarmup = 100, kEvaluations = 8;  // of a run
-// GPT-2's rate is for 768 features (Brown et al. 2020, arXiv:2005.14165, table 2.1), that of
-// nanoGPT's recipe for an A100 for 384. Of the smallest models docs/training.md has numbers.
-constexpr int64_t kLargeFeatures = 512, kSmallFeatures = 128;
-constexpr double kLargeModelRate = 6e-4, kModelRate = 1e-3, kSmallModelRate = 3e-3;
 
 double number(int64_t value) { return static_cast<double>(value); }
 
@@ -76,11 +75,6 @@ double matrix_parameters(const nn::LanguageModelSpec& spec) {
   const double hidden = spec.hidden_features > 0 ? number(spec.hidden_features) : 4 * features;
   const double layer = features * (2 * head_dim * (heads + kv_heads) + (gpt2 ? 2 : 3) * hidden);
   return number(spec.layers) * layer + number(spec.vocabulary) * features;
-}
-
-double learning_rate_of(int64_t features) {
-  if (features >= kLargeFeatures) return kLargeModelRate;
-  return features > kSmallFeatures ? kModelRate : kSmallModelRate;
 }
 
 // The largest model that the time and the text suffice for.
@@ -134,8 +128,7 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   check_request(request);
   ChosenSizes chosen;
   chosen.tokenizer = choose_tokenizer(request.text_bytes);
-  const bool characters =
-      request.tokenizer.value_or(chosen.tokenizer.kind) == TokenizerKind::characters;
+  const bool characters = chosen.tokenizer.kind == TokenizerKind::characters;
   const int64_t planned = characters ? request.characters : chosen.tokenizer.vocabulary;
   const int64_t vocabulary = request.vocabulary > 0 ? request.vocabulary : planned;
   const double tokens = request.tokens > 0
@@ -151,15 +144,10 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   settings.batch = size.batch;
   settings.block = size.block;
   const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
-  const double training_tokens = 0.9 * tokens;
-  const double epochs = characters
-                            ? kMostEpochsOfCharacters
-                            : std::min(kMostEpochs, kMostParametersReadPerToken * training_tokens /
-                                                        matrix_parameters(chosen.model));
-  const double in_text = epochs * training_tokens / number(size.batch * size.block);
+  const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
   set_steps(settings,
             static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
-  set_learning_rate(settings, learning_rate_of(size.features));
+  set_learning_rate(settings, size.rate);
   return chosen;
 }
 

@@ -83,7 +83,7 @@ TEST_F(TrainTextsTest, ChoosesWhatIsNotGivenForTheText) {
       train({"train", "long.txt"}, {"--steps", "20", "--no-pictures", "--sample-every", "0"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   for (const char* part : {"qwen3: layers 2, heads 2, features 64, f32",
-                           "20 updates of 1 window of 256 tokens, learning rate 0.003"})
+                           "20 updates of 8 windows of 64 tokens, learning rate 0.002"})
     EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
   // Byte-level BPE: 256 bytes, and the few pieces of these words.
   EXPECT_TRUE(contains(read("model/latest/tokenizer.json"), "\"ByteLevel\""));

@@ -12,18 +12,15 @@
 // * The model has at most 12 parameters for each token of the training parts, or is the least on
 //   the list. nanoGPT's larger recipe for tiny Shakespeare has 10.7, and over-fits from a third of
 //   its run on.
-// * A run reads the training parts at most 10 times, with characters 30 times, for the same reason:
-//   that recipe has its least held-out loss after 28 times. Where a small text leaves the model
-//   more than 10 parameters for each token, it is read 100 / (parameters per token) times. The
-//   learning rate is then low where the held-out loss is least; the checkpoint `best` keeps it.
+// * A run reads the training parts at most 30 times, for the same reason: that recipe has its least
+//   held-out loss after 28 times. The checkpoint `best` keeps the least one.
 // * Blocks are long, because the first tokens of each window are predicted from little, and small
-//   models have one or two windows in an update: many small updates learn more in the same time
-//   than few large ones.
+//   models have one window in an update: many small updates learn more in the same time than few
+//   large ones. Only the least model, which small texts have, reads eight short windows.
 //
 // The layout is that of Qwen3, with a gated network of 8/3 features (Shazeer 2020,
 // arXiv:2002.05202, section 2: as many parameters as four times the features without a gate).
 #include <cstdint>
-#include <optional>
 
 #include "rapt/nn/language_model.h"
 #include "rapt/training/training_data.h"
@@ -40,8 +37,7 @@ struct SizeRequest {
   int64_t characters = 0;       // different ones
   double seconds = 0;           // of the whole run
   double flops_per_second = 0;  // training_flops() of a probe, divided by the seconds of its step
-  // Of the tokenizer, once it is learned; absent and 0: estimated from the bytes.
-  std::optional<TokenizerKind> tokenizer = {};
+  // Of the tokenizer, once it is learned; 0: estimated from the bytes.
   int64_t vocabulary = 0;  // tokens that it knows
   int64_t tokens = 0;      // of all texts
 };
