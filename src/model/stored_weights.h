@@ -2,6 +2,7 @@
 // The tensors of a decoder by transformers' names: each is taken once, with its shape, and what is
 // left is rejected.
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

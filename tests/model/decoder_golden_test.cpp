@@ -1,6 +1,6 @@
 // Tiny random decoders against transformers (data/make_decoder_golden.py): outputs, maps and logits
-// in float64, and 64 tokens that it generates in float32. An error may be twice that of
-// transformers' own float32, and what the last bits of the results are.
+// in float64, and 64 tokens that it generates in float32. An error may be twice that of float32 in
+// transformers, with its own products or plain loops, and what the last bits of the results are.
 #include <gtest/gtest.h>
 
 #include <cmath>

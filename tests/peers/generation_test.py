@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""generation_test.py RAPT: greedy texts of GPT-2, Llama and Qwen3, tiny and random, in float32.
+"""generation_test.py RAPT: greedy texts of every family of decoders, tiny and random, in float32.
 
 transformers saves a model, the package tokenizers its tokenizer; `rapt generate --temperature 0` and
 generate(do_sample=False) continue the same prompts, and their tokens must be equal. Where they part,
@@ -15,7 +15,8 @@ from pathlib import Path
 try:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen3Config
+    from transformers import (AutoModelForCausalLM, Gemma2Config, GPT2Config, LlamaConfig, MistralConfig,
+                              Qwen2Config, Qwen3Config)
     from transformers.utils import logging
 except ImportError as missing:
     print(f"skipped: {missing}")
@@ -40,6 +41,11 @@ CONFIGS = {
     "llama, tied, one key head": LlamaConfig(**{**LLAMA, "num_key_value_heads": 1}, bos_token_id=None,
                                              eos_token_id=None, tie_word_embeddings=True),
     "qwen3": Qwen3Config(**LLAMA, head_dim=16, bos_token_id=None, eos_token_id=None),
+    "mistral": MistralConfig(**LLAMA, sliding_window=50, bos_token_id=None, eos_token_id=None),
+    "qwen2": Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=20, max_window_layers=1,
+                         bos_token_id=None, eos_token_id=None),
+    "gemma2": Gemma2Config(**LLAMA, head_dim=16, sliding_window=30, query_pre_attn_scalar=24,
+                           bos_token_id=None, eos_token_id=None, pad_token_id=None),
 }
 # A prompt, and how many tokens follow.
 PROMPTS = [("a", 60), ("The cat sat on the mat.", 60), ("naïve café, 你好 😀\n\n", 60), ("0 1 " * 255, 40)]

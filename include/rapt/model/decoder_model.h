@@ -24,7 +24,9 @@
 //
 // Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16); f64
 // and GPT-2's transposed matrices are copied. Everything else is computed in f32.
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 

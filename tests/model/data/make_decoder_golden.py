@@ -6,8 +6,8 @@ usage: make_decoder_golden.py [--check]      exit 77 (skipped): a package is mis
 gpt2/, llama/, mistral/, qwen2/, qwen3/, gemma2/: config.json and model.safetensors (gemma2: shards), as
 save_pretrained() writes them, in f32, bf16 (mistral) or f16 (qwen2), and golden.safetensors: the ids of
 two texts, and of each the outputs of the last norm, the logits and the maps of all heads that eager
-transformers computes in float64 with these weights. `error` holds the largest error of transformers'
-own float32, of outputs, maps and logits. `generated`: 64 tokens behind the second text, each of the
+transformers computes in float64 with these weights. `error` holds the largest error of float32, of
+outputs, maps and logits: transformers' own, and that with the products of linear layers as plain loops. `generated`: 64 tokens behind the second text, each of the
 largest logit, by generate() in float32 with its cache.
 """
 import pathlib
@@ -56,6 +56,21 @@ def computed(model, ids):
     return found.hidden_states[-1][0], torch.stack([a[0] for a in found.attentions]), found.logits[0]
 
 
+def plain_linear(x, weight, bias=None):
+    y = torch.zeros(*x.shape[:-1], weight.shape[0], dtype=x.dtype)
+    for i in range(weight.shape[1]):
+        y += x[..., i:i + 1] * weight[:, i]
+    return y if bias is None else y + bias
+
+
+def computed_plainly(model, ids):
+    own, torch.nn.functional.linear = torch.nn.functional.linear, plain_linear
+    try:
+        return computed(model, ids)
+    finally:
+        torch.nn.functional.linear = own
+
+
 def generated(model, ids):
     """The tokens, after a check that no other one has nearly their logits."""
     with torch.no_grad():
@@ -73,12 +88,13 @@ def golden(model):
     draw = torch.Generator().manual_seed(1)
     for i, length in enumerate(LENGTHS):
         ids = torch.randint(3, 50, (length,), generator=draw)
-        single = computed(model.float(), ids)
+        singles = computed(model.float(), ids), computed_plainly(model, ids)
         if i == 1:
             tensors["generated"] = generated(model, ids)
         exact = computed(model.double(), ids)
         for part in range(3):
-            error[part] = max(error[part], (single[part].double() - exact[part]).abs().max())
+            error[part] = max(error[part], *((single[part].double() - exact[part]).abs().max()
+                                             for single in singles))
         tensors |= {f"ids{i}": ids, f"output{i}": exact[0], f"maps{i}": exact[1], f"logits{i}": exact[2]}
     return tensors | {"error": error}
 
