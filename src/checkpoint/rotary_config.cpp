@@ -8,6 +8,7 @@ namespace {
 
 // modeling_rope_utils.py: default_theta.
 constexpr double kDefaultTheta = 10000;
+constexpr const char* kOriginal = "original_max_position_embeddings";
 
 // modeling_rope_utils.py, _compute_yarn_parameters: the factor of cosines and sines.
 double yarn_attention_factor(const ConfigObject& rope, double factor) {
@@ -18,14 +19,16 @@ double yarn_attention_factor(const ConfigObject& rope, double factor) {
   return scaled(scale) / scaled(all_dims);
 }
 
-void read_scaling(const ConfigObject& rope, int64_t context, Rotary& rotary) {
+// `original_beside`: the length beside the parameters of rope, which comes first; 0: there is none.
+void read_scaling(const ConfigObject& rope, int64_t context, int64_t original_beside,
+                  Rotary& rotary) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "default") return;
   // Frequencies change beyond max_position_embeddings alone (_compute_dynamic_ntk_parameters),
   // where a model has no position.
   if (type == "dynamic") return;
   const auto original =
-      static_cast<double>(rope.integer("original_max_position_embeddings", context));
+      static_cast<double>(original_beside > 0 ? original_beside : rope.integer(kOriginal, context));
   if (type == "linear")
     rotary.scaling = RotaryScaling::linear;
   else if (type == "yarn")
@@ -69,7 +72,7 @@ Rotary read_rotary(const ConfigObject& config, int64_t context) {
   for (const char* const nested : {"full_attention", "sliding_attention"})
     if (rope->has(nested)) rope->reject(nested, "one set of parameters for all layers");
   rotary.theta = rope->number("rope_theta", rotary.theta);
-  read_scaling(*rope, context, rotary);
+  read_scaling(*rope, context, config.integer(kOriginal, 0), rotary);
   return rotary;
 }
 

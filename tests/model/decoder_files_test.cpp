@@ -128,6 +128,9 @@ TEST_F(DecoderFilesTest, ConfigsOfTransformers4AreReadToo) {
   EXPECT_EQ(std::memcmp(found.data(), expected.data(),
                         static_cast<size_t>(found.count()) * sizeof(float)),
             0);
+  EXPECT_EQ(spec([](Json&) {}).rotary.original_length, 24);
+  EXPECT_EQ(
+      spec([](Json& j) { j["original_max_position_embeddings"] = 32; }).rotary.original_length, 32);
   // Frequencies change beyond the context alone.
   const auto plain = [](Json& j) { j["rope_parameters"] = {{"rope_theta", 500.0}}; };
   const auto dynamic = [&](Json& j) {
