@@ -13,19 +13,19 @@ namespace {
 
 using rapt::TensorView;
 
-constexpr int64_t kRows = 32, kDim = 4, kChunk = 4;
+constexpr int64_t kRows = 32, kHeadDim = 4, kChunk = 4;
 
-void expect_recorded(const float (&recorded)[kRows * kDim], bool is_causal) {
-  const TensorView rows(recorded_reformer::rows, {kRows, kDim}),
-      value(recorded_reformer::value, {kRows, kDim});
+void expect_recorded(const float (&recorded)[kRows * kHeadDim], bool is_causal) {
+  const TensorView rows(recorded_reformer::rows, {kRows, kHeadDim}),
+      value(recorded_reformer::value, {kRows, kHeadDim});
   rapt::Lsh lsh(1);
   lsh.chunk = kChunk, lsh.buckets = kRows / kChunk;
-  lsh.rotations = TensorView(recorded_reformer::rotations, {1, kDim, lsh.buckets / 2});
+  lsh.rotations = TensorView(recorded_reformer::rotations, {1, kHeadDim, lsh.buckets / 2});
   const rapt::Causal causal;
   rapt::AttentionOptions options{.method = &lsh};
   if (is_causal) options.masks = {&causal};
   const rapt::AttentionResult result = scaled_dot_product_attention(rows, rows, value, options);
-  for (int64_t i = 0; i < kRows * kDim; ++i)
+  for (int64_t i = 0; i < kRows * kHeadDim; ++i)
     EXPECT_NEAR(result.output.values<float>()[i], recorded[i], 1e-5) << i;
 }
 
