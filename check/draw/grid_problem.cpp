@@ -154,6 +154,7 @@ class GridProblem {
       d_.value_dim = random_.chance(0.6) ? d_.head_dim : near({8, 16, 32, 64});
     }
     if (at(kInputsAxis).ends_with("keys") && name != "empty" && random_.chance(0.3)) long_rows();
+    if (at(kMaskAxis) == "dilated" && name != "empty" && random_.chance(0.05)) long_sides();
     if (has_square_causal())
       d_.q_len = d_.k_len =
           name == "empty" ? std::min(d_.q_len, d_.k_len) : std::max(d_.q_len, d_.k_len);
@@ -174,6 +175,15 @@ class GridProblem {
   void long_rows() {
     d_.q_len = random_.between(1, 2);
     d_.k_len = random_.between(2049, 2400);
+    d_.head_dim = random_.between(1, 3);
+    d_.value_dim = random_.between(1, 3);
+  }
+
+  // Two segments of queries and two chunks of keys in the backward pass, with few pairs.
+  void long_sides() {
+    if (d_.heads() > 2) return;
+    d_.q_len = random_.between(1025, 1100);
+    d_.k_len = random_.between(1025, 1100);
     d_.head_dim = random_.between(1, 3);
     d_.value_dim = random_.between(1, 3);
   }
@@ -314,6 +324,10 @@ class GridProblem {
       weights.rows = random_.permutation(d_.q_len);
       weights.rows.resize(static_cast<size_t>(random_.between(1, std::min<int64_t>(d_.q_len, 5))));
       if (random_.chance(0.5)) weights.heads = some_heads();
+      // Rows and heads may be returned twice.
+      if (random_.chance(0.3)) weights.rows.push_back(weights.rows.front());
+      if (!weights.heads.empty() && random_.chance(0.2))
+        weights.heads.push_back(weights.heads.front());
     }
     if (name.starts_with("map ") || (unpacked && !d_.cache)) {
       auto& map = wanted.map.emplace();

@@ -58,6 +58,9 @@ struct CopyOfNormalizer {
   static constexpr bool kMergeable = N::kMergeable, kEntropy = N::kEntropy;
   static constexpr int kStateRows = N::kStateRows;
   static constexpr bool kSharesWithoutWeight = requires { N::kSharesWithoutWeight; };
+  static constexpr bool kBeginsPartsOtherwise = requires(const N& n, rapt::Tile<float>& t) {
+    n.template begin_part<Words<float>>(t);
+  };
   const rapt::Declaration& declaration() const noexcept { return N::kDeclaration; }
   template <class E>
   void begin(rapt::Tile<E>& t) const noexcept {
@@ -70,6 +73,16 @@ struct CopyOfNormalizer {
   template <class E>
   void finish(rapt::Tile<E>& t, const rapt::Finish<E>& result) const noexcept {
     normalizer.template finish<Words<E>>(t, result);
+  }
+  // Custom normalisers begin each chunk of a row alike, which sinks must not.
+  template <class E>
+  requires requires(const N& n, rapt::Tile<E>& t, E* e) {
+    n.template merge<Words<E>>(t, t, e, e);
+    requires !kBeginsPartsOtherwise;
+  }
+  void merge(rapt::Tile<E>& total, const rapt::Tile<E>& part, E* total_factor,
+             E* part_factor) const noexcept {
+    normalizer.template merge<Words<E>>(total, part, total_factor, part_factor);
   }
   template <class E>
   void weights(rapt::Tile<E>& t) const noexcept {
@@ -107,6 +120,11 @@ class Copies {
   }
 
   size_t count() const { return owned_.size(); }
+  // Whether long rows are summed in chunks by both or by neither.
+  bool sums_in_the_same_order(int64_t k_len) const {
+    constexpr int64_t kChunkKeys = 1024;  // attention/plan/tiling.h
+    return k_len <= kChunkKeys || !begins_parts_otherwise_;
+  }
 
  private:
   template <class... S>
@@ -132,6 +150,7 @@ class Copies {
         if (index != rapt::index_in<T>(rapt::Normalizers{})) return;
         const auto copy = std::make_shared<CopyOfNormalizer<T>>(
             CopyOfNormalizer<T>{*static_cast<const T*>(options.normalizer.object)});
+        begins_parts_otherwise_ = CopyOfNormalizer<T>::kBeginsPartsOtherwise;
         owned_.push_back(copy);
         options.normalizer = *copy;
       }
@@ -140,6 +159,7 @@ class Copies {
   }
 
   std::vector<std::shared_ptr<void>> owned_;
+  bool begins_parts_otherwise_ = false;
 };
 
 }  // namespace laws

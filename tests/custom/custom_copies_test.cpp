@@ -67,7 +67,8 @@ TEST(CustomCopies, AgreeWithTheReference) {
     const AttentionResult own = run(c);
     const Comparison comparison = compare(c, own);
     EXPECT_TRUE(comparison.ok()) << comparison.failures();
-    if (scalar_set() && natural(c.descriptor)) expect_same_tensors(own, catalogue);
+    if (scalar_set() && natural(c.descriptor) && copies.sums_in_the_same_order(c.descriptor.k_len))
+      expect_same_tensors(own, catalogue);
   }
   EXPECT_GT(copied, problem_count(2000) / 2);
 }
@@ -84,7 +85,8 @@ TEST(CustomCopies, GradientsAgreeWithTheReference) {
     const rapt::Gradients own = run_backward(g);
     const Comparison comparison = compare(g, own);
     EXPECT_TRUE(comparison.ok()) << comparison.failures();
-    if (scalar_set() && natural(c.descriptor)) expect_same_gradients(own, catalogue);
+    if (scalar_set() && natural(c.descriptor) && copies.sums_in_the_same_order(c.descriptor.k_len))
+      expect_same_gradients(own, catalogue);
     Threads threads(3);
     Context context;
     context.executor = &threads;

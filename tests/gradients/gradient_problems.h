@@ -67,6 +67,11 @@ inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs
     point[kCacheAxis] = 0;  // calls on a cache have no gradients
     if (random.chance(0.5)) point[kRelativeAxis] = 0;
     if (random.chance(0.5)) point[kRowsAxis] = 0;
+    // Sparse normalisers multiply single pairs only in calls with none of these.
+    if (random.chance(0.25))
+      for (const AxisIndex axis :
+           {kScoreAxis, kBiasAxis, kBiasOrderAxis, kRelativeAxis, kCaptureAxis})
+        point[axis] = 0;
     if (inputs == InputKinds::normal || random.chance(0.5)) point[kInputsAxis] = 0;
     point[kDropoutAxis] = cell.dropout;
     if (inputs == InputKinds::any) draw_method(point, random);
