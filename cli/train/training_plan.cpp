@@ -75,7 +75,9 @@ void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chose
   training::set_steps(settings, given.steps.value_or(affordable_steps(
                                     chosen, plan.model, settings.batch, settings.block)));
   settings.evaluation_interval = given.evaluation_interval.value_or(settings.evaluation_interval);
-  training::set_learning_rate(settings, given.learning_rate.value_or(settings.learning_rate));
+  // The model is another than the chosen one where options change it.
+  training::set_learning_rate(
+      settings, given.learning_rate.value_or(training::largest_learning_rate(plan.model.features)));
   settings.seed = given.seed;
   settings.dtype = given.dtype;
 }
@@ -164,7 +166,7 @@ training::ChosenSizes plan_training(const TextRunSettings& given, const Training
       .flops_per_second = kGuessedSpeed,
       .vocabulary = data.tokenizer().vocabulary(),
       .tokens = count_tokens(data.training()) + count_tokens(data.held_out())};
-  // A guess will do where the speed decides nothing.
+  // The speed decides only what is not given.
   const training::ChosenSizes chosen =
       decides_all_sizes(given) ? training::choose_sizes(request)
                                : choose_by_probes(request, texts, data.tokenizer(), given.context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 namespace rapt::training {
@@ -50,6 +51,8 @@ void check_request(const SizeRequest& request) {
           "a finite number above 0");
   require(request.flops_per_second > 0 && std::isfinite(request.flops_per_second),
           "flops_per_second", "a finite number above 0");
+  require(request.vocabulary >= 0, "vocabulary", "0 or more");
+  require(request.tokens >= 0, "tokens", "0 or more");
 }
 
 int64_t power_of_two_below(int64_t number) {
@@ -112,6 +115,12 @@ void set_steps(TrainingSettings& settings, int64_t steps) {
                                       number(kMostEvaluationWindows)));
 }
 
+double largest_learning_rate(int64_t features) {
+  for (const ModelSize& size : kLadder)
+    if (features <= size.features) return size.rate;
+  return std::end(kLadder)[-1].rate;
+}
+
 void set_learning_rate(TrainingSettings& settings, double largest) {
   settings.learning_rate = largest;
   settings.min_learning_rate = largest / 10;
@@ -147,7 +156,7 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
   set_steps(settings,
             static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
-  set_learning_rate(settings, size.rate);
+  set_learning_rate(settings, largest_learning_rate(size.features));
   return chosen;
 }
 

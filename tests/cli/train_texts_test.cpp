@@ -89,6 +89,27 @@ TEST_F(TrainTextsTest, ChoosesWhatIsNotGivenForTheText) {
   EXPECT_TRUE(contains(read("model/latest/tokenizer.json"), "\"ByteLevel\""));
 }
 
+// 64 KiB suffice for models of 64 and of 96 features: by time alone a budget of 3 minutes would
+// choose the rate of the latter, 0.004, at the speed that is assumed where all sizes are given.
+TEST_F(TrainTextsTest, TheLearningRateFollowsFromTheModelThatIsTrained) {
+  std::string text;
+  while (text.size() < 64 << 10) text += fish_text();
+  write("long.txt", text);
+  const auto rate = [&](const char* features, const char* budget) {
+    const std::string folder = std::string(features) + budget;
+    const Ran ran =
+        rapt({"train",    "long.txt", "--tokenizer",    "characters", "--layers",      "1",
+              "--heads",  "2",        "--features",     features,     "--block",       "16",
+              "--batch",  "1",        "--steps",        "1",          "--budget",      budget,
+              "--output", folder,     "--sample-every", "0",          "--no-pictures", "--json"});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return Json::parse(ran.out).at("settings").at("learning_rate").get<double>();
+  };
+  EXPECT_EQ(rate("64", "3m"), 2e-3);
+  EXPECT_EQ(rate("64", "30s"), 2e-3);
+  EXPECT_EQ(rate("400", "3m"), 6e-4);
+}
+
 TEST_F(TrainTextsTest, DrawsTheLossAndAHeadBeforeDuringAndAfter) {
   ASSERT_EQ(train(kDrawnRun, {"--steps", "30", "--eval-every", "10"}).exit, 0);
   const std::string loss = read("model/loss.svg");

@@ -82,6 +82,22 @@ TEST(ChooseSizes, TakesLargerModelsForMoreTime) {
   EXPECT_GE(features, 256);
 }
 
+TEST(ChooseSizes, TheLearningRateFollowsFromTheFeatures) {
+  EXPECT_EQ(largest_learning_rate(32), 2e-3) << "fewer than on the list";
+  EXPECT_EQ(largest_learning_rate(96), 4e-3);
+  EXPECT_EQ(largest_learning_rate(128), 3e-3);
+  EXPECT_EQ(largest_learning_rate(129), 1e-3) << "that of the next larger model";
+  EXPECT_EQ(largest_learning_rate(768), 6e-4);
+  EXPECT_EQ(largest_learning_rate(4096), 6e-4) << "more than on the list";
+  for (const double seconds : {1.0, 60.0, 3600.0, 86400.0}) {
+    const ChosenSizes chosen = choose_sizes({.text_bytes = 100'000'000,
+                                             .characters = 200,
+                                             .seconds = seconds,
+                                             .flops_per_second = 100e9});
+    EXPECT_EQ(chosen.settings.learning_rate, largest_learning_rate(chosen.model.features));
+  }
+}
+
 TEST(ChooseSizes, ARunHasAtMostEightEvaluations) {
   for (const int64_t steps : {1, 2, 7, 8, 9, 15, 1000, 2001}) {
     TrainingSettings settings;
@@ -128,6 +144,8 @@ TEST(ChooseSizes, RejectsRequestsThatAreNone) {
   rejected("characters", [](SizeRequest& r) { r.characters = 0; });
   rejected("seconds", [](SizeRequest& r) { r.seconds = 0; });
   rejected("flops_per_second", [](SizeRequest& r) { r.flops_per_second = -1; });
+  rejected("vocabulary", [](SizeRequest& r) { r.vocabulary = -5; });
+  rejected("tokens", [](SizeRequest& r) { r.tokens = -1; });
 }
 
 }  // namespace

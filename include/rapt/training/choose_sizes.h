@@ -4,9 +4,9 @@
 //   operations = seconds flops_per_second share_of_updates
 //
 // * Tokens are those of byte-level BPE: one for each 16 bytes of text, at most 4,096, and in longer
-//   texts one for each 2 KiB. Nearly all words of a small text are then tokens, so that the model
-//   writes words, and an update reads three times as much text as with characters. Characters are
-//   the tokens of texts below 16 KiB.
+//   texts one for each 2 KiB, rounded down to a power of two. Nearly all words of a small text are
+//   then tokens, so that the model writes words, and an update reads three times as much text as
+//   with characters. Characters are the tokens of texts below 16 KiB.
 // * The model is the largest of a list that can make 3,000 updates with these operations. That
 //   of nanoGPT's recipe for a CPU is on the list.
 // * The model has at most 12 parameters for each token of the training parts, or is the least on
@@ -14,9 +14,10 @@
 //   its run on.
 // * A run reads the training parts at most 30 times, for the same reason: that recipe has its least
 //   held-out loss after 28 times. The checkpoint `best` keeps the least one.
-// * Blocks are long, because the first tokens of each window are predicted from little, and small
-//   models have one window in an update: many small updates learn more in the same time than few
-//   large ones. Only the least model, which small texts have, reads eight short windows.
+// * Blocks are long, because the first tokens of each window are predicted from little. Models of
+//   96 and 128 features have one window in an update: many small updates learn more in the same
+//   time than few large ones. The least model, which small texts have, reads eight short windows.
+// * The learning rate follows from the features of the model.
 //
 // The layout is that of Qwen3, with a gated network of 8/3 features (Shazeer 2020,
 // arXiv:2002.05202, section 2: as many parameters as four times the features without a gate).
@@ -60,6 +61,10 @@ int64_t gated_features(int64_t features);
 // more.
 void set_steps(TrainingSettings& settings, int64_t steps);
 
+// The learning rate that suits a model with `features`: the less, the more features it has. It is
+// that of the first model of the list with as many features, or of the last one.
+double largest_learning_rate(int64_t features);
+
 // Sets the largest learning rate, and the last one to a tenth of it.
 void set_learning_rate(TrainingSettings& settings, double largest);
 
@@ -68,8 +73,8 @@ void set_learning_rate(TrainingSettings& settings, double largest);
 // (Chowdhery et al. 2022, arXiv:2204.02311, appendix B, halved for the mask).
 double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t block);
 
-// Throws Error(argument) for a request that is not positive and finite, and for fewer than 200
-// bytes of text.
+// Throws Error(argument) for a request that is not positive and finite, for fewer than 200 bytes of
+// text, and for a negative `vocabulary` or `tokens`.
 ChosenSizes choose_sizes(const SizeRequest& request);
 
 }  // namespace rapt::training
