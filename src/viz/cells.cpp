@@ -38,6 +38,10 @@ void check(const Heatmap& map) {
     throw Error(ErrorCode::shape, "heatmap: expected a mask with one entry per cell of " +
                                       shape(map.rows, map.columns) + " or none, got " +
                                       std::to_string(map.allowed.size()));
+  if (!map.hatched.empty() && !holds_all(map.hatched.size()))
+    throw Error(ErrorCode::shape, "heatmap: expected hatching with one entry per cell of " +
+                                      shape(map.rows, map.columns) + " or none, got " +
+                                      std::to_string(map.hatched.size()));
   check_count("row labels", map.row_labels.size(), map.rows);
   check_count("column labels", map.column_labels.size(), map.columns);
   if (map.decimals < 0 || map.decimals > 9)
@@ -72,6 +76,7 @@ Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns) {
   cells.columns = (map.columns + cells.columns_per_cell - 1) / cells.columns_per_cell;
   cells.values.assign(cells.rows * cells.columns, -std::numeric_limits<float>::infinity());
   cells.kinds.assign(cells.rows * cells.columns, CellKind::masked);
+  if (!map.hatched.empty()) cells.hatched.assign(cells.rows * cells.columns, 1);
 
   float least = std::numeric_limits<float>::infinity();
   float greatest = -least;
@@ -80,6 +85,7 @@ Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns) {
       if (!map.allowed.empty() && !map.allowed[i * map.columns + j]) continue;
       const int64_t cell = i / cells.rows_per_cell * cells.columns + j / cells.columns_per_cell;
       const float value = map.values[i * map.columns + j];
+      if (!map.hatched.empty()) cells.hatched[cell] &= map.hatched[i * map.columns + j] != 0;
       CellKind& kind = cells.kinds[cell];
       float& pooled = cells.values[cell];
       if (!std::isfinite(value)) {
@@ -97,6 +103,10 @@ Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns) {
   }
   cells.any_masked =
       std::find(cells.kinds.begin(), cells.kinds.end(), CellKind::masked) != cells.kinds.end();
+  for (size_t i = 0; i < cells.hatched.size(); ++i) {
+    cells.hatched[i] &= cells.kinds[i] != CellKind::masked;
+    cells.any_hatched |= cells.hatched[i] != 0;
+  }
   if (map.legend == Legend::allowed) {
     cells.range = {0, 1 / kAllowedPosition};
   } else if (map.range) {

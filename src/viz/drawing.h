@@ -43,6 +43,12 @@ struct Hatch {  // the hatching of masked cells
   Box box;
 };
 
+struct HatchedCells {  // lines over the colours of some cells
+  Box box;
+  int64_t rows, columns;
+  std::vector<uint8_t> cells;  // [rows, columns], 1 = lines
+};
+
 struct ColorBar {  // low values at the bottom
   Box box;
   ColorMap colors;
@@ -69,7 +75,7 @@ struct Text {
   std::u32string text;
 };
 
-using Shape = std::variant<Fill, Frame, Line, Curve, Hatch, ColorBar, Image, Text>;
+using Shape = std::variant<Fill, Frame, Line, Curve, Hatch, HatchedCells, ColorBar, Image, Text>;
 
 struct Drawing {
   double width = 0, height = 0;  // whole numbers
@@ -86,5 +92,8 @@ inline constexpr Color kWhite{0xff, 0xff, 0xff};
 inline constexpr Color kHatchColor{0xad, 0xb5, 0xbd};
 inline constexpr double kHatchPeriod = 6;
 inline constexpr double kHatchWidth = 1.5;
+// Lines over cells: a colour that shows on light and on dark cells, and is not that of a mask.
+inline constexpr Color kCellHatchColor{0xe8, 0x59, 0x0c};
+inline constexpr double kCellHatchWidth = 1;
 
 }  // namespace rapt::viz

@@ -47,7 +47,8 @@ struct Axis {
 
 struct LegendItem {
   std::u32string text;
-  std::optional<Color> color;  // absent: hatched
+  std::optional<Color> color;  // absent: hatched as masked cells are
+  bool lines = false;          // over the colour
 };
 
 class Layout {
@@ -192,7 +193,7 @@ class Layout {
                          [&](const Axis::Label& label) { return boxed(label.text); });
     };
     return std::any_of(title_.begin(), title_.end(), boxed) || boxed(x_title_) || boxed(y_title_) ||
-           labels_boxed(rows_) || labels_boxed(columns_);
+           boxed(hatched_label_) || labels_boxed(rows_) || labels_boxed(columns_);
   }
 
   // Places the map on the page; everything else is placed relative to it.
@@ -223,6 +224,12 @@ class Layout {
     left = std::ceil(std::max(left, overhang));
     right = std::max(right, overhang);
     right = std::max(right, kShortestLegendLine - map_box_.width + kMargin);
+    if (cells_.any_hatched) {
+      hatched_label_ = ruler_.cut(clean_text(map_.hatched_label), kLongestLabel, kCaptionFont);
+      right =
+          std::max(right, kLegendSwatch + kLegendGap + ruler_.width(hatched_label_, kCaptionFont) -
+                              map_box_.width + kMargin);
+    }
 
     double top = kMargin;
     if (!title_.empty())
@@ -244,6 +251,7 @@ class Layout {
 
     if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(kAllowedPosition)});
     if (cells_.any_masked) legend_.push_back({U"masked", std::nullopt});
+    if (cells_.any_hatched) legend_.push_back({hatched_label_, map_.colors.at(0), true});
     if (cells_.any_non_finite) legend_.push_back({U"not finite", kNonFiniteColor});
     legend_y_ = bottom + kAxisTitleGap + kLegendGap;
     if (!legend_.empty())
@@ -298,6 +306,7 @@ class Layout {
                              number(value)});
       }
     }
+    paint_lines_over_cells();
     out_.shapes.insert(out_.shapes.end(), numbers.begin(), numbers.end());
   }
 
@@ -317,6 +326,12 @@ class Layout {
                                  : static_cast<uint8_t>(std::lround(position * (kSteps - 1))));
     }
     out_.shapes.push_back(std::move(image));
+    paint_lines_over_cells();
+  }
+
+  void paint_lines_over_cells() {
+    if (cells_.any_hatched)
+      out_.shapes.push_back(HatchedCells{map_box_, cells_.rows, cells_.columns, cells_.hatched});
   }
 
   void paint_axes() {
@@ -371,6 +386,7 @@ class Layout {
         out_.shapes.push_back(Fill{swatch, *item.color});
       else
         out_.shapes.push_back(Hatch{swatch});
+      if (item.lines) out_.shapes.push_back(HatchedCells{swatch, 1, 1, {1}});
       out_.shapes.push_back(Frame{swatch, kAxisColor});
       text(swatch.x + kLegendSwatch + kLegendGap, y + kLegendSwatch / 2, kCaptionFont,
            Anchor::start, item.text, kFaintInk);
@@ -399,7 +415,7 @@ class Layout {
   std::vector<Tick> ticks_;
   std::vector<std::u32string> title_, caption_;
   std::vector<LegendItem> legend_;
-  std::u32string x_title_, y_title_;
+  std::u32string x_title_, y_title_, hatched_label_;
   double x_title_y_ = 0, legend_y_ = 0, caption_y_ = 0;
 };
 

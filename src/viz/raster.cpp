@@ -58,6 +58,15 @@ class Painter {
     });
   }
 
+  void add(const HatchedCells& s) {
+    const int64_t period = std::lround(kHatchPeriod * scale_);
+    const int64_t line = std::lround(kCellHatchWidth * scale_ * std::sqrt(2.0));
+    for_pixels(s.box, [&](int64_t x, int64_t y) {
+      const bool lines = (x + y) % period < line && s.cells[cell_at(s, x, y)];
+      return lines ? kCellHatchColor : raster_.pixels[y * raster_.width + x];
+    });
+  }
+
   void add(const ColorBar& s) {
     const double top = s.box.y * scale_, height = s.box.height * scale_;
     for_pixels(s.box, [&](int64_t, int64_t y) {
@@ -66,16 +75,8 @@ class Painter {
   }
 
   void add(const Image& s) {
-    const double left = s.box.x * scale_, top = s.box.y * scale_;
-    const double cell_width = s.box.width * scale_ / static_cast<double>(s.columns);
-    const double cell_height = s.box.height * scale_ / static_cast<double>(s.rows);
-    const auto cell = [](int64_t pixel, double start, double size, int64_t count) {
-      return std::clamp<int64_t>(
-          static_cast<int64_t>((static_cast<double>(pixel) + 0.5 - start) / size), 0, count - 1);
-    };
     for_pixels(s.box, [&](int64_t x, int64_t y) {
-      const int64_t row = cell(y, top, cell_height, s.rows);
-      const uint8_t index = s.pixels[row * s.columns + cell(x, left, cell_width, s.columns)];
+      const uint8_t index = s.pixels[cell_at(s, x, y)];
       return index < s.palette.size() ? s.palette[index] : raster_.pixels[y * raster_.width + x];
     });
   }
@@ -106,6 +107,19 @@ class Painter {
   Raster finish() { return std::move(raster_); }
 
  private:
+  // The cell of Image or HatchedCells under a pixel.
+  template <class Grid>
+  int64_t cell_at(const Grid& grid, int64_t x, int64_t y) const {
+    const auto cell = [this](int64_t pixel, double start, double length, int64_t count) {
+      const double size = length * scale_ / static_cast<double>(count);
+      return std::clamp<int64_t>(
+          static_cast<int64_t>((static_cast<double>(pixel) + 0.5 - start * scale_) / size), 0,
+          count - 1);
+    };
+    return cell(y, grid.box.y, grid.box.height, grid.rows) * grid.columns +
+           cell(x, grid.box.x, grid.box.width, grid.columns);
+  }
+
   template <class ColorAt>
   void for_pixels(const Box& box, ColorAt color_at) {
     const auto edge = [this](double at, int64_t end) {

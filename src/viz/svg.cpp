@@ -144,6 +144,45 @@ class SvgWriter {
             attribute("stroke-width", s.width) +
             " stroke-linecap=\"round\" stroke-linejoin=\"round\"/>\n";
   }
+  // The lines of Hatch, but only where they cross one of the cells.
+  void add(const HatchedCells& s) {
+    out_ += "<path d=\"";
+    const double bottom = s.box.y + s.box.height, end = s.box.x + s.box.width + bottom;
+    for (double sum = (std::floor((s.box.x + s.box.y) / kHatchPeriod) + 1) * kHatchPeriod;
+         sum < end; sum += kHatchPeriod)
+      add_line_over(s, sum);
+    out_ += "\" fill=\"none\" stroke=\"" + hex(kCellHatchColor) + "\"" +
+            attribute("stroke-width", kCellHatchWidth) + "/>\n";
+  }
+  // The parts of the line x + y = sum over the cells. It enters a cell at a border of a column or
+  // of a row.
+  void add_line_over(const HatchedCells& s, double sum) {
+    const double width = s.box.width / static_cast<double>(s.columns);
+    const double height = s.box.height / static_cast<double>(s.rows);
+    double x = std::max(s.box.x, sum - s.box.y - s.box.height);
+    const double right = std::min(s.box.x + s.box.width, sum - s.box.y);
+    int64_t column = std::min(s.columns - 1, static_cast<int64_t>((x - s.box.x) / width));
+    int64_t row = std::min(s.rows - 1, static_cast<int64_t>((sum - x - s.box.y) / height));
+    double begin = -1;  // of the part at work; -1: none
+    while (x < right && row >= 0 && column < s.columns) {
+      const bool lines = s.cells[static_cast<size_t>(row * s.columns + column)];
+      if (lines && begin < 0) begin = x;
+      if (!lines && begin >= 0) {
+        add_part(begin, x, sum);
+        begin = -1;
+      }
+      const double next_column = s.box.x + static_cast<double>(column + 1) * width;
+      const double next_row = sum - s.box.y - static_cast<double>(row) * height;
+      x = std::min({next_column, next_row, right});
+      if (next_column <= x) ++column;
+      if (next_row <= x) --row;
+    }
+    if (begin >= 0) add_part(begin, x, sum);
+  }
+  void add_part(double from, double to, double sum) {
+    out_ +=
+        "M" + number(from) + " " + number(sum - from) + "L" + number(to) + " " + number(sum - to);
+  }
   // Draws lines, not a pattern: several programs paint patterns black, or not at all.
   void add(const Hatch& s) {
     const double right = s.box.x + s.box.width, bottom = s.box.y + s.box.height;

@@ -38,6 +38,7 @@ TEST(HeatmapErrors, SizesMustFit) {
   expect_error([](Heatmap& m) { m = {.rows = int64_t{1} << 33, .columns = int64_t{1} << 31}; },
                code, "got 0");
   expect_error([](Heatmap& m) { m.allowed = {1, 1, 1}; }, code, "[2, 2] or none, got 3");
+  expect_error([](Heatmap& m) { m.hatched = {1, 1, 1}; }, code, "hatching with one entry");
   expect_error([](Heatmap& m) { m.row_labels = {"a"}; }, code, "2 row labels or none, got 1");
   expect_error(
       [](Heatmap& m) {

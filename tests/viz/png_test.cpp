@@ -120,6 +120,22 @@ TEST(Png, MaskedZeroAndNotFiniteAreThreeThings) {
   EXPECT_EQ(colors_in(png, border, 2, 3), (std::set<int>{code(kNonFiniteColor)}));
 }
 
+TEST(Png, HatchedCellsKeepTheirColourBetweenTheLines) {
+  Heatmap map = test::four_tokens();
+  map.annotate = Annotate::never;
+  map.hatched.assign(16, 0);
+  map.hatched[4] = 1;  // row 1, column 0
+  const PngPixels png(to_png(map));
+  const Element border = border_of(map);
+  const std::set<int> hatched = colors_in(png, border, 0, 1);
+  EXPECT_EQ(hatched.size(), 2u);
+  EXPECT_TRUE(hatched.contains(code(kCellHatchColor)));
+  EXPECT_EQ(colors_in(png, border, 1, 1).size(), 1u);
+  map.hatched.clear();
+  const std::set<int> plain = colors_in(PngPixels(to_png(map)), border_of(map), 0, 1);
+  EXPECT_TRUE(hatched.contains(*plain.begin())) << "the weight's colour";
+}
+
 TEST(Png, NumbersContrastWithTheirCells) {
   const Heatmap map = test::causal_with_faults();
   const PngPixels png(to_png(map));

@@ -1,12 +1,17 @@
 // The SVG is well-formed, self-contained and small.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "viz/cells.h"
+#include "viz/drawing.h"
 #include "viz/examples.h"
+#include "viz/layout.h"
 #include "viz/png_reader.h"
 #include "viz/svg_reader.h"
 
@@ -174,6 +179,49 @@ TEST(Svg, HatchingStaysInItsArea) {
     }
   }
   EXPECT_EQ(areas, 2) << "the map and its legend";
+}
+
+// Small maps and images: lines cross the hatched cells in each of their diagonals, and no other.
+TEST(Svg, LinesOverCellsStayInTheHatchedOnesAndHaveALegend) {
+  for (const int64_t side : {4, 70}) {
+    Heatmap map = test::weights(side, side, test::Mask::none);
+    map.annotate = Annotate::never;
+    map.hatched.assign(map.values.size(), 0);
+    const int64_t row = 1, column = 2;  // and the cell to the right of it
+    map.hatched[static_cast<size_t>(row * side + column)] = 1;
+    map.hatched[static_cast<size_t>(row * side + column + 1)] = 1;
+    map.hatched_label = "not looked at";
+    const SvgReader svg(to_svg(map));
+    EXPECT_NE(all_text(svg).find("not looked at\n"), std::string::npos) << all_text(svg);
+    EXPECT_EQ(all_text(svg).find("masked"), std::string::npos);
+    std::vector<Element> lines;
+    for (const Element& path : svg.all("path"))
+      if (path.attributes.contains("stroke-width")) lines.push_back(path);
+    ASSERT_EQ(lines.size(), 2u) << "the map and its legend";
+    const Drawing drawing = lay_out(map, Foreign::by_viewer);
+    const auto cells = std::ranges::find_if(drawing.shapes, [](const Shape& shape) {
+      return std::holds_alternative<HatchedCells>(shape);
+    });
+    const Box box = std::get<HatchedCells>(*cells).box;
+    const double cell = box.width / static_cast<double>(side), rounded = 0.006;
+    const std::string& d = lines[0].attributes.at("d");
+    double length = 0, begin = 0;  // along x
+    for (size_t at = 0; at < d.size(); at = d.find_first_of("ML", at + 1)) {
+      size_t read = 0;
+      const double x = std::stod(d.substr(at + 1), &read);
+      const double y = std::stod(d.substr(at + 1 + read));
+      EXPECT_GE(x, box.x + 2 * cell - rounded);
+      EXPECT_LE(x, box.x + 4 * cell + rounded);
+      EXPECT_GE(y, box.y + cell - rounded);
+      EXPECT_LE(y, box.y + 2 * cell + rounded);
+      if (d[at] == 'M')
+        begin = x;
+      else
+        length += x - begin;
+    }
+    // One line for each period across a cell and along both, which is a half more or less.
+    EXPECT_NEAR(length * kHatchPeriod, 2 * cell * cell, cell * kHatchPeriod) << side;
+  }
 }
 
 TEST(Svg, MapsOfYesAndNoHaveALegendAndNoBar) {

@@ -1,6 +1,8 @@
 // Terminal pictures fit the width and contain no escape sequences but rapt's own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <random>
 #include <sstream>
 #include <string>
@@ -73,6 +75,7 @@ TEST(Terminal, FitsItsWidthWhateverTheMap) {
     map.x_label = label();
     map.y_label = label();
     if (i % 5 == 0) map.legend = Legend::allowed;
+    if (i % 3 == 0) map.hatched.assign(map.values.size(), i % 2 ? 1 : 0);
     if (i % 7 == 0) map.positions_per_row = map.positions_per_column = 123.4;
     if (i % 2) {
       for (int64_t n = 0; n < map.rows; ++n) map.row_labels.push_back(label());
@@ -162,6 +165,36 @@ TEST(Terminal, PalettePicksTheNearestColour) {
   EXPECT_EQ(nearest_palette_index({128, 128, 128}), 244);
   EXPECT_EQ(nearest_palette_index({0x6b, 0xae, 0xd6}), 74);  // 5f afd7
   EXPECT_EQ(nearest_palette_index({0x08, 0x30, 0x6b}), 17);  // 00005f: blue, not the nearer green
+}
+
+// Numbers, labelled blocks and pixels: a hatched cell keeps its weight where there is room for
+// both.
+TEST(Terminal, HatchedCellsAreTold) {
+  Heatmap map = test::weights(3, 3, test::Mask::causal);
+  map.hatched = {0, 1, 0, 1, 0, 0, 0, 0, 0};  // the second is masked
+  map.hatched_label = "not looked at";
+  const std::string numbers = to_terminal(map, {});
+  char weight[16];
+  std::snprintf(weight, sizeof weight, "%.2f \\", static_cast<double>(map.values[3]));
+  EXPECT_NE(numbers.find(weight), std::string::npos) << numbers;
+  EXPECT_EQ(std::ranges::count(numbers, '\\'), 2) << "the cell and the legend\n" << numbers;
+  EXPECT_NE(numbers.find("\\ not looked at\n"), std::string::npos) << numbers;
+  for (const int64_t side : {30, 100}) {
+    map = test::weights(side, side, test::Mask::none);
+    map.hatched.assign(map.values.size(), 0);
+    EXPECT_EQ(to_terminal(map, {}).find('\\'), std::string::npos);
+    map.hatched.back() = 1;
+    for (size_t i = 0; i < 3; ++i)
+      map.hatched[map.values.size() - i - 1 - map.values.size() / 2] = 1;
+    const std::string colored = to_terminal(map, {.color = TerminalColor::truecolor, .width = 220});
+    const auto marks = [](const std::string& text, const std::string& mark) {
+      int64_t count = 0;
+      for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; ++at) ++count;
+      return count;
+    };
+    EXPECT_EQ(marks(colored, "\u2572"), 5) << side;
+    EXPECT_EQ(marks(to_terminal(map, {.width = 220}), "\\"), 5) << side;
+  }
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ struct Heatmap {
   int64_t columns = 0;
   std::vector<float> values = {};     // [rows, columns]; NaN and infinities get a cell of their own
   std::vector<uint8_t> allowed = {};  // [rows, columns], 0 = masked; empty: nothing is masked
+  // [rows, columns], 1 = lines over the colour of a cell that is not masked; empty: none.
+  std::vector<uint8_t> hatched = {};
+  std::string hatched_label = "hatched";  // what these lines mean, for the legend
 
   std::vector<std::string> row_labels = {};     // [rows]; empty: the row numbers, from 0
   std::vector<std::string> column_labels = {};  // [columns]; empty: the column numbers, from 0

@@ -3,6 +3,8 @@
 //   blocks   two characters per weight, so that every row and column keeps its label
 //   pixels   one character per column, two rows per line (U+2580) in colour; pooled to the width
 // Without colour the characters " .:-=+*#%@" run from low to high, "/" is masked, "!" not finite.
+// Hatched cells have "\" behind or in place of that character, and U+2572 over their colour; pixels
+// are then one row per line.
 // Labels keep their own script in any case.
 #include <algorithm>
 #include <cmath>
@@ -31,7 +33,8 @@ constexpr int kBlockWidth = 2;
 constexpr int kAxisTitleWidth = 8;  // beyond it the title of the rows has a line of its own
 constexpr int kWidestBar = 24;
 constexpr int kLegendWidth = 12;  // of "! not finite"
-constexpr int kTickLines = 5;     // between row numbers
+constexpr const char* kLineOver = "\u2572";
+constexpr int kTickLines = 5;  // between row numbers
 
 enum class Form { numbers, blocks, pixels };
 
@@ -43,10 +46,10 @@ class Screen {
   std::string draw() {
     measure_labels();
     choose_form();
-    const int64_t lines_limit = ascii_ ? std::max(1, room() / 2) : room();
+    const int64_t lines_limit = !half_blocks() ? std::max(1, room() / 2) : room();
     cells_ = form_ == Form::pixels ? pool(map_, lines_limit, room())
                                    : pool(map_, map_.rows, map_.columns);
-    rows_per_line_ = form_ == Form::pixels && !ascii_ ? 2 : 1;
+    rows_per_line_ = half_blocks() ? 2 : 1;
     map_width_ = static_cast<int>(cells_.columns) * cell_width_;
     line(clean(map_.title));
     draw_column_heads();
@@ -78,6 +81,7 @@ class Screen {
              style);
   }
 
+  bool half_blocks() const { return form_ == Form::pixels && !ascii_ && map_.hatched.empty(); }
   std::string number(float value) const { return format_value(value, map_.decimals); }
   int room() const { return style_.width - label_width_ - 1; }
 
@@ -250,7 +254,7 @@ class Screen {
     for (int64_t column = 0; column < cells_.columns; ++column) {
       if (form_ == Form::numbers)
         draw_number(row, column);
-      else if (form_ == Form::pixels && !ascii_)
+      else if (half_blocks())
         draw_half_blocks(row, column);
       else
         draw_block(row, column);
@@ -285,8 +289,9 @@ class Screen {
     if (ascii_) {
       const int digits = number_width_ - 2;
       text.insert(0, static_cast<size_t>(digits) - text.size(), ' ');
-      text += std::string(" ") + ramp(row, column);
+      text += std::string(" ") + (cells_.is_hatched(row, column) ? '\\' : ramp(row, column));
     }
+    if (!ascii_ && cells_.is_hatched(row, column)) text += kLineOver;
     const std::u32string shown = masked && !ascii_ ? U"\u00b7" : clean_text(text);
     CellStyle style{kFaint, {}};
     if (!masked) {
@@ -297,12 +302,21 @@ class Screen {
   }
 
   void draw_block(int64_t row, int64_t column) {
-    if (ascii_)
-      out_.put(std::string(static_cast<size_t>(cell_width_), ramp(row, column)));
-    else if (cells_.kind(row, column) == CellKind::masked)
-      out_.put("\u00b7 ", {kFaint, {}});
-    else
-      out_.put("  ", {{}, color(row, column)});
+    const bool lines = cells_.is_hatched(row, column);
+    if (ascii_) {
+      std::string characters(static_cast<size_t>(cell_width_), ramp(row, column));
+      if (lines) characters.back() = '\\';
+      out_.put(characters);
+    } else if (cells_.kind(row, column) == CellKind::masked) {
+      out_.put(cell_width_ == 1 ? "\u00b7" : "\u00b7 ", {kFaint, {}});
+    } else {
+      const Color paper = color(row, column);
+      const std::string blank(static_cast<size_t>(cell_width_ - 1), ' ');
+      if (lines)
+        out_.put(blank + kLineOver, {text_color(paper), paper});
+      else
+        out_.put(blank + " ", {{}, paper});
+    }
   }
 
   void draw_half_blocks(int64_t row, int64_t column) {
@@ -360,6 +374,13 @@ class Screen {
       out_.blanks(before);
       out_.put(ascii_ ? "/" : "\u00b7", {kFaint, {}});
       out_.put(" masked");
+      out_.end_line();
+    }
+    if (cells_.any_hatched) {
+      out_.blanks(before);
+      out_.put(ascii_ ? "\\" : kLineOver);
+      out_.put(" ");
+      out_.put(kept_to_itself(cut(clean(map_.hatched_label), style_.width - before - 2)));
       out_.end_line();
     }
     if (cells_.any_non_finite) {
