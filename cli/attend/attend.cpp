@@ -49,7 +49,7 @@ double cpu_seconds() {
 void take_memory(const Plan& plan, int64_t picture_bytes,
                  const std::optional<GradientReport>& gradients, MemoryBudget& budget) {
   const int64_t inputs = budget.taken();
-  budget.take(picture_bytes, "the picture");
+  budget.take(picture_bytes, "the picture and the calls for it");
   budget.take(static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes),
               "the results and the work of the call");
   const int64_t gradient_bytes =
@@ -89,14 +89,18 @@ TensorOutputs open_outputs(const AttendArguments& a) {
 void tell_time(const AttendReport& report) {
   constexpr double kMuchWork = 2e10;  // operations: seconds on one scalar core, a tenth on AVX-512
   constexpr double kLong = 2;         // seconds
-  if (report.flops() < kMuchWork) return;
-  const double seconds = report.estimated_seconds();
-  if (seconds < kLong) return;
-  const std::string time =
-      seconds < 100 ? fmt::format("{:.0f} s", seconds) : clock_text(seconds) + " (h:mm:ss)";
-  narrate(fmt::format(
-      "computes for about {} with {}", time,
-      report.plan.threads == 1 ? "one thread" : std::to_string(report.plan.threads) + " threads"));
+  const auto tell = [&](const char* what, double seconds) {
+    if (seconds < kLong) return;
+    const std::string time =
+        seconds < 100 ? fmt::format("{:.0f} s", seconds) : clock_text(seconds) + " (h:mm:ss)";
+    narrate(fmt::format("{} for about {} with {}", what, time,
+                        report.plan.threads == 1
+                            ? "one thread"
+                            : std::to_string(report.plan.threads) + " threads"));
+  };
+  if (report.flops() >= kMuchWork) tell("computes", report.estimated_seconds());
+  if (report.picture_flops() >= kMuchWork)
+    tell("computes exact attention for the picture", report.seconds_of(report.picture_flops()));
 }
 
 // Runs the call and measures it.
@@ -154,9 +158,18 @@ Gradients differentiate(const Problem& problem, const GradientPlan& plan,
 }
 
 // The bytes of a picture: for each cell its value, whether it has unmasked pairs, and their number.
-int64_t picture_bytes(const AttentionOptions& options) {
+int64_t picture_bytes(const CapturePlan& captures) {
   const int64_t cell = size_of(DType::f32) + size_of(DType::boolean) + size_of(DType::i64);
-  return options.map->rows * options.map->columns * cell;
+  return captures.picture_map.rows * captures.picture_map.columns * cell;
+}
+
+viz::Heatmap picture_of(const Problem& problem, const CapturePlan& captures,
+                        const std::optional<LshPicture>& lsh, const TensorView& map,
+                        ProgressStyle style, const AttendReport& report) {
+  if (!lsh) return heatmap_of(problem, captures, map, nullptr);
+  ProgressLine progress(report.picture_flops(), style);
+  const LshPicture::Maps maps = lsh->compute(progress.hook());
+  return heatmap_of(problem, captures, map, &maps);
 }
 
 AttendReport report_of(const AttendArguments& a, const Problem& problem,
@@ -264,7 +277,14 @@ void run_attend(const AttendArguments& a) {
     report.gradients->workspace_bytes = gradient_plan->workspace_bytes;
   }
   const bool draws = !a.picture.targets.empty();
-  take_memory(report.plan, draws ? picture_bytes(captures.options) : 0, report.gradients, budget);
+  const std::optional<LshPicture> lsh_picture =
+      draws ? LshPicture::plan_of(problem, captures) : std::nullopt;
+  if (lsh_picture) {
+    report.picture_scores = lsh_picture->exact_scores();
+    report.picture_bytes = lsh_picture->bytes();
+  }
+  take_memory(report.plan, draws ? picture_bytes(captures) + report.picture_bytes : 0,
+              report.gradients, budget);
   report.memory_limit = budget.limit();
   report.memory_needed = budget.taken();
   if (a.plan) return print_report(a, report);
@@ -276,12 +296,15 @@ void run_attend(const AttendArguments& a) {
   Gradients gradients;
   if (gradient_plan)
     gradients = differentiate(problem, *gradient_plan, result.state(), progress, report);
+  std::optional<viz::Heatmap> picture;
+  if (pictures->wanted())
+    picture = picture_of(problem, captures, lsh_picture, result.map.view(), progress, report);
   const Clock::time_point computed = Clock::now();
   report_results(a, problem, captures, result, report);
   set_outputs(report, result, gradients, *outputs);
   // All files are written before any of them appears under its name.
   outputs->write();
-  if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));
+  if (picture) pictures->draw(*picture);
   stop_if_interrupted();
   report.files = outputs->commit();
   pictures->commit();

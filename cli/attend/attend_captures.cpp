@@ -9,6 +9,7 @@
 #include "cli/input/arguments.h"
 #include "cli/output/narrate.h"
 #include "cli/process/failure.h"
+#include "rapt/method/lsh.h"
 #include "rapt/viz/heatmap.h"
 
 namespace rapt::cli {
@@ -125,13 +126,15 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
     plan.map_heads = plan.weights_heads;
     plan.asked_map_heads = plan.map_heads.empty() ? heads : std::ssize(plan.map_heads);
   }
-  if (picture) {
+  // With LSH attention the picture has maps of its own (attend_picture.h).
+  const bool main_call_draws = picture && !draws_exact_weights(problem);
+  if (main_call_draws) {
     const auto found = std::find(plan.map_heads.begin(), plan.map_heads.end(), plan.picture_head);
     const bool all = pooled_file && plan.map_heads.empty();
     plan.picture_position = all ? plan.picture_head : found - plan.map_heads.begin();
     if (!all && found == plan.map_heads.end()) plan.map_heads.push_back(plan.picture_head);
   }
-  MapRequest& map = plan.options.map.emplace();
+  MapRequest& map = plan.picture_map;
   if (!a.weights_pool.empty()) {
     map = parse_pool(a.weights_pool, Pool::mean);
   } else {
@@ -139,7 +142,8 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
     // pair shows that pair.
     map = {cells_of_picture(problem.q_len), cells_of_picture(problem.k_len), Pool::max};
   }
-  map.heads = plan.map_heads;
+  if (!pooled_file && !main_call_draws) return;
+  plan.options.map.emplace(map).heads = plan.map_heads;
 }
 
 int64_t parse_top_k(const std::string& text) {
@@ -174,6 +178,10 @@ void choose_top_keys(const AttendArguments& a, const Problem& problem, CapturePl
 }
 
 }  // namespace
+
+bool draws_exact_weights(const Problem& problem) {
+  return dynamic_cast<const Lsh*>(problem.options.method) != nullptr;
+}
 
 std::vector<int64_t> head_index(int64_t flat, const std::vector<int64_t>& leading) {
   std::vector<int64_t> index(leading.size());

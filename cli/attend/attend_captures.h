@@ -22,6 +22,7 @@ struct CapturePlan {
   int64_t asked_map_heads = 0;         // heads of the map for --weights, which come first; 0: none
   int64_t picture_head = 0;            // flat index
   int64_t picture_position = 0;        // its place among the heads of the map
+  MapRequest picture_map;              // cells of the picture; heads are not set
 
   // The problem's options with the captures. They point into this plan, which must not move.
   AttentionOptions options;
@@ -32,6 +33,10 @@ void check_capture_options(const AttendArguments& arguments);
 
 // Fills in the plan. Errors name the option.
 void plan_captures(const AttendArguments& arguments, const Problem& problem, CapturePlan& plan);
+
+// Whether the picture shows other weights than those of the call: with LSH attention exact ones,
+// and which pairs it looked at.
+bool draws_exact_weights(const Problem& problem);
 
 // The tensor of --weights: rows and heads of the weights, or the pooled map; absent without
 // --weights.

@@ -45,41 +45,8 @@ std::string axis_title(const std::string& of, int64_t length, int64_t cells) {
   return fmt::format("{} ({}{} in a cell)", of, length % cells ? "up to " : "", each);
 }
 
-const Lsh* lsh_of(const Problem& problem) {
-  return dynamic_cast<const Lsh*>(problem.options.method);
-}
-
-// The map of the picture's head alone, with other options than those of the call.
-Tensor map_of_head(const Problem& problem, const CapturePlan& plan, const Method* method,
-                   std::optional<double> scale, Pool pool) {
-  AttentionOptions options = problem.options;
-  options.method = method, options.scale = scale;
-  MapRequest& map = options.map.emplace(*plan.options.map);
-  map.heads = std::span(&plan.picture_head, 1), map.pool = pool;
-  const Inputs& in = problem.inputs;
-  return scaled_dot_product_attention(in.query, in.key, in.value, options, problem.context).map;
-}
-
-// The weights of all pairs that LSH attention may look at: exact attention, or one chunk.
-Tensor exact_map(const Problem& problem, const CapturePlan& plan, const Lsh& lsh) {
-  Lsh all(1);
-  all.chunk = std::max<int64_t>(problem.k_len, 1);
-  const bool shared = lsh.keys == LshKeys::shared;
-  return map_of_head(problem, plan, shared ? &all : nullptr, problem.options.scale,
-                     plan.options.map->pool);
-}
-
-// Per cell, whether LSH attention looks at a pair. The scale does not change which pairs these are;
-// with 0 all of them have a weight.
-std::vector<uint8_t> cells_looked_at(const Problem& problem, const CapturePlan& plan) {
-  const Tensor map = map_of_head(problem, plan, problem.options.method, 0, Pool::max);
-  std::vector<uint8_t> cells;
-  for (int64_t i = 0; i < map.count(); ++i) cells.push_back(element(map.view(), i) != 0);
-  return cells;
-}
-
 std::string title_of(const Problem& problem, const CapturePlan& plan) {
-  const MapRequest& map = *plan.options.map;
+  const MapRequest& map = plan.picture_map;
   std::string title = "Attention weights";
   const std::string head = head_text(plan.picture_head, problem.leading);
   if (!head.empty()) title += " of head " + head;
@@ -88,7 +55,7 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
   if (problem.options.cosine) title += ", cosine";
   if (problem.options.rotary.embedding) title += ", rotary";
   if (problem.options.relative.any()) title += ", relative";
-  if (lsh_of(problem)) title += ", exact; hatched: masked or not looked at by lsh";
+  if (draws_exact_weights(problem)) title += ", exact";
   for (const std::string& score : problem.scores.specs) title += ", " + score;
   if (problem.normalizer_spec != "softmax") title += ", " + problem.normalizer_spec;
   if (map.rows < problem.q_len || map.columns < problem.k_len) {
@@ -116,32 +83,97 @@ std::optional<viz::ValueRange> range_of(const viz::Heatmap& picture) {
   return viz::ValueRange{0, high};
 }
 
+// Lines over the cells without a pair that LSH attention looked at.
+void mark_looked_at(const Problem& problem, const TensorView& looked_at, viz::Heatmap& picture) {
+  for (int64_t i = 0; i < picture.rows * picture.columns; ++i)
+    picture.hatched.push_back(element(looked_at, i) == 0);
+  picture.hatched_label = "not looked at by lsh";
+  const auto& lsh = dynamic_cast<const Lsh&>(*problem.options.method);
+  if (lsh.keys != LshKeys::shared || picture.rows < problem.q_len) return;
+  // A token that has another key is no key of its own.
+  for (int64_t i = 0; i < picture.rows; ++i) {
+    const auto self = static_cast<size_t>(i * picture.columns + i);
+    if (picture.values[self] == 0) picture.allowed[self] = 0;
+  }
+}
+
 }  // namespace
 
-viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map) {
+std::optional<LshPicture> LshPicture::plan_of(const Problem& problem, const CapturePlan& captures) {
+  const auto* const lsh = dynamic_cast<const Lsh*>(problem.options.method);
+  if (!lsh) return std::nullopt;
+  return LshPicture(problem, captures, *lsh);
+}
+
+LshPicture::LshPicture(const Problem& problem, const CapturePlan& captures, const Lsh& lsh)
+    : problem_(problem), captures_(captures), shared_(lsh.keys == LshKeys::shared) {
+  one_chunk_.chunk = std::max<int64_t>(problem.k_len, 1);
+  exact_plan_ = plan(exact_options());
+  looking_plan_ = plan(looking_options());
+}
+
+AttentionOptions LshPicture::exact_options() const {
+  AttentionOptions options = problem_.options;
+  options.method = shared_ ? &one_chunk_ : nullptr;
+  options.map.emplace(captures_.picture_map).heads = std::span(&captures_.picture_head, 1);
+  return options;
+}
+
+AttentionOptions LshPicture::looking_options() const {
+  AttentionOptions options = problem_.options;
+  options.scale = 0;
+  MapRequest& map = options.map.emplace(captures_.picture_map);
+  map.heads = std::span(&captures_.picture_head, 1), map.pool = Pool::max;
+  return options;
+}
+
+Plan LshPicture::plan(const AttentionOptions& options) const {
+  const Inputs& in = problem_.inputs;
+  return rapt::plan(in.query, in.key, in.value, options, problem_.context);
+}
+
+int64_t LshPicture::bytes() const {
+  const auto of = [](const Plan& call) { return call.result_bytes + call.workspace_bytes; };
+  return static_cast<int64_t>(std::max(of(exact_plan_), of(looking_plan_)));
+}
+
+int64_t LshPicture::exact_scores() const {
+  return shared_ ? exact_plan_.method_pairs : exact_plan_.allowed_scores;
+}
+
+Tensor LshPicture::map(const AttentionOptions& options, const Plan& plan,
+                       const Progress& progress) const {
+  Context context = problem_.context;
+  context.memory_limit = static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes);
+  context.progress = progress;
+  const Inputs& in = problem_.inputs;
+  return scaled_dot_product_attention(in.query, in.key, in.value, options, context).map;
+}
+
+LshPicture::Maps LshPicture::compute(const Progress& progress) const {
+  return {map(exact_options(), exact_plan_, progress),
+          map(looking_options(), looking_plan_, progress)};
+}
+
+viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map,
+                        const LshPicture::Maps* lsh) {
   const int64_t q_len = problem.q_len, k_len = problem.k_len;
   viz::Heatmap picture;
-  picture.rows = plan.options.map->rows;
-  picture.columns = plan.options.map->columns;
+  picture.rows = plan.picture_map.rows;
+  picture.columns = plan.picture_map.columns;
+  const TensorView& from = lsh ? lsh->exact.view() : map;
   const int64_t cells = picture.rows * picture.columns;
+  const int64_t first = lsh ? 0 : plan.picture_position * cells;
   picture.values.resize(static_cast<size_t>(cells));
-  const auto fill = [&](const TensorView& from, int64_t position) {
-    for (int64_t i = 0; i < cells; ++i)
-      picture.values[static_cast<size_t>(i)] =
-          static_cast<float>(element(from, position * cells + i));
-  };
-  if (const Lsh* const lsh = lsh_of(problem)) {
-    fill(exact_map(problem, plan, *lsh).view(), 0);
-    picture.allowed = cells_looked_at(problem, plan);
-  } else {
-    fill(map, plan.picture_position);
-    const std::vector<int64_t> index = head_index(plan.picture_head, problem.leading);
-    for (const int64_t count :
-         count_allowed(problem.masks.pointers, problem.options.bias,
-                       {index.data(), static_cast<int>(index.size()), q_len, k_len}, picture.rows,
-                       picture.columns))
-      picture.allowed.push_back(count > 0);
-  }
+  for (int64_t i = 0; i < cells; ++i)
+    picture.values[static_cast<size_t>(i)] = static_cast<float>(element(from, first + i));
+  const std::vector<int64_t> index = head_index(plan.picture_head, problem.leading);
+  for (const int64_t count :
+       count_allowed(problem.masks.pointers, problem.options.bias,
+                     {index.data(), static_cast<int>(index.size()), q_len, k_len}, picture.rows,
+                     picture.columns))
+    picture.allowed.push_back(count > 0);
+  if (lsh) mark_looked_at(problem, lsh->looked_at.view(), picture);
   if (picture.rows < q_len || picture.columns < k_len) picture.range = range_of(picture);
   picture.title = title_of(problem, plan);
   picture.row_labels = cell_labels("Query", q_len, picture.rows, problem.inputs.words);

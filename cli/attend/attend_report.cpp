@@ -173,14 +173,22 @@ double AttendReport::gradient_flops() const {
   return static_cast<double>(6 * head_dim + 4 * value_dim) * allowed;
 }
 
-double AttendReport::estimated_seconds() const {
-  if (flops() < 0) return -1;
+double AttendReport::picture_flops() const {
+  const int64_t head_dim = query.shape[query.rank - 1], value_dim = value.shape[value.rank - 1];
+  return 2.0 * static_cast<double>(head_dim + value_dim) * static_cast<double>(picture_scores);
+}
+
+double AttendReport::seconds_of(double flops) const {
   constexpr double kMoment = 0.5e-3;  // of CPU time: a few loops
   // README.md has 85 to 88 % for f32 with AVX-512; f64 has half the lanes.
   // Without vectors exp takes as long as the dot products.
   const bool half = query.dtype == DType::f64 || plan.isa == std::string_view("scalar");
   const double share = half ? 0.4 : 0.8;
-  return (flops() + gradient_flops()) / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
+  return flops / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
+}
+
+double AttendReport::estimated_seconds() const {
+  return flops() < 0 ? -1 : seconds_of(flops() + gradient_flops());
 }
 
 namespace {
@@ -244,6 +252,10 @@ std::string summary_text(const AttendReport& r) {
     line("time", "about " + seconds_text(seconds));
   }
   if (r.gradients) line("gradients", gradients_text(*r.gradients));
+  if (r.picture_bytes > 0)
+    line("picture",
+         fmt::format("exact attention with {} scores, and lsh again: {} for both calls",
+                     r.picture_scores, bytes_text(static_cast<double>(r.picture_bytes))));
   if (r.peak_gflops) {
     std::string peak =
         fmt::format("{:.1f} GFLOP/s measured (one thread, {})", *r.peak_gflops, r.plan.isa);

@@ -39,6 +39,8 @@ struct AttendReport {
   TensorView top_keys, top_weights;  // absent if they were not requested
   std::optional<std::vector<HeadStats>> stats;
   std::optional<GradientReport> gradients;
+  int64_t picture_scores = 0;  // scores of exact attention that is computed for the picture alone
+  int64_t picture_bytes = 0;   // memory of the calls for the picture alone
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
   double read_seconds = 0, write_seconds = 0;  // before and after the computation
@@ -57,6 +59,12 @@ struct AttendReport {
   // Useful operations of the backward pass: 6 head_dim + 4 value_dim for each allowed score; 0
   // without gradients, -1 if allowed scores are not counted, or with a method.
   double gradient_flops() const;
+
+  // The same of picture_scores.
+  double picture_flops() const;
+
+  // The expected time of so many operations with the plan's threads.
+  double seconds_of(double flops) const;
 
   // The expected time of the computation, without captures, from a short measurement of the peak
   // and the share of it that the kernels reach. -1: unknown.

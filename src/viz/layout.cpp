@@ -196,6 +196,19 @@ class Layout {
            boxed(hatched_label_) || labels_boxed(rows_) || labels_boxed(columns_);
   }
 
+  // Fills the legend and returns the width that it needs.
+  double collect_legend() {
+    if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(kAllowedPosition)});
+    if (cells_.any_masked) legend_.push_back({U"masked", std::nullopt});
+    if (cells_.any_hatched) {
+      hatched_label_ = ruler_.cut(clean_text(map_.hatched_label), kLongestLabel, kCaptionFont);
+      legend_.push_back({hatched_label_, map_.colors.at(0), true});
+    }
+    if (cells_.any_non_finite) legend_.push_back({U"not finite", kNonFiniteColor});
+    const double text = ruler_.width(hatched_label_, kCaptionFont);
+    return std::max(kShortestLegendLine, kLegendSwatch + kLegendGap + text);
+  }
+
   // Places the map on the page; everything else is placed relative to it.
   void place() {
     out_.title = clean_text(map_.title);
@@ -223,13 +236,7 @@ class Layout {
     const double overhang = (centred - map_box_.width) / 2 + kMargin;
     left = std::ceil(std::max(left, overhang));
     right = std::max(right, overhang);
-    right = std::max(right, kShortestLegendLine - map_box_.width + kMargin);
-    if (cells_.any_hatched) {
-      hatched_label_ = ruler_.cut(clean_text(map_.hatched_label), kLongestLabel, kCaptionFont);
-      right =
-          std::max(right, kLegendSwatch + kLegendGap + ruler_.width(hatched_label_, kCaptionFont) -
-                              map_box_.width + kMargin);
-    }
+    right = std::max(right, collect_legend() - map_box_.width + kMargin);
 
     double top = kMargin;
     if (!title_.empty())
@@ -249,10 +256,6 @@ class Layout {
     bottom = std::max(bottom, map_box_.y + bar_height() + text_height(kLabelFont) / 2);
     out_.width = std::ceil(left + map_box_.width + right);
 
-    if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(kAllowedPosition)});
-    if (cells_.any_masked) legend_.push_back({U"masked", std::nullopt});
-    if (cells_.any_hatched) legend_.push_back({hatched_label_, map_.colors.at(0), true});
-    if (cells_.any_non_finite) legend_.push_back({U"not finite", kNonFiniteColor});
     legend_y_ = bottom + kAxisTitleGap + kLegendGap;
     if (!legend_.empty())
       bottom = legend_y_ + static_cast<double>(legend_.size()) * (kLegendSwatch + kLegendGap) -

@@ -1,5 +1,7 @@
 // rapt attend --heatmap: files, the terminal, labels, masked cells.
 #include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "cli/support/run_rapt.h"
 
@@ -47,25 +49,62 @@ TEST_F(PictureTest, MaskedCellsAreNotZeros) {
   EXPECT_FALSE(contains(rapt(with(kText, {"--heatmap", "-"})).out, "masked"));
 }
 
-// As many hatched cells as pairs without a weight, and one in the legend; the numbers are exact.
-TEST_F(PictureTest, PairsThatLshDidNotLookAtAreHatched) {
+// The numbers of a picture, row by row; the title has none.
+std::vector<std::string> numbers_of(const std::string& picture) {
+  std::vector<std::string> numbers;
+  for (size_t at = 0; (at = picture.find('.', at)) != std::string::npos; ++at)
+    if (std::isdigit(picture[at + 1]) && std::isdigit(picture[at + 2]))
+      numbers.push_back(picture.substr(at - 1, 4));
+  return numbers;
+}
+
+// Exact weights in all cells; lines over as many as pairs without a weight, and in the legend.
+TEST_F(PictureTest, PairsThatLshDidNotLookAtAreHatchedOverTheirExactWeight) {
   const std::string exact = rapt(with(kText, {"--heatmap", "-"})).out;
+  const std::string shared = rapt(with(kText, {"--method", "lsh(64,100)", "--heatmap", "-"})).out;
+  EXPECT_EQ(std::ranges::count(shared, '\\'), 0) << "one chunk\n" << shared;
   for (const char* method : {"lsh(1,2,keys=separate)", "lsh(1,2)", "lsh(1,100)"}) {
+    const bool separate = contains(method, "separate");
     const Ran ran =
         rapt(with(kText, {"--method", method, "--heatmap", "-", "--weights", "w.npy", "--force"}));
     ASSERT_EQ(ran.exit, 0) << ran.err;
-    EXPECT_TRUE(contains(ran.out, "not looked at by lsh")) << ran.out;
     const Tensor weights = load("w.npy");
-    const auto numbers = weights.values<float>();
-    EXPECT_EQ(std::ranges::count(ran.out, '/'), std::ranges::count(numbers, 0) + 1) << ran.out;
+    const int64_t unseen = std::ranges::count(weights.values<float>(), 0) - (separate ? 0 : 5);
+    EXPECT_EQ(std::ranges::count(ran.out, '\\'), unseen > 0 ? unseen + 1 : 0) << ran.out;
+    EXPECT_EQ(contains(ran.out, "\\ not looked at by lsh\n"), unseen > 0) << ran.out;
+    // With shared keys a token is not a key of its own.
+    EXPECT_EQ(std::ranges::count(ran.out, '/'), separate ? 0 : 6) << ran.out;
+    EXPECT_EQ(numbers_of(ran.out), numbers_of(separate ? exact : shared)) << ran.out;
   }
-  // The diagonal is looked at in any bucket, and its numbers are those of the exact picture.
-  const std::string lsh =
-      rapt(with(kText, {"--method", "lsh(1,1,keys=separate)", "--heatmap", "-"})).out;
-  const auto first_number = [](const std::string& text) {
-    return text.substr(text.find('.') - 1, 4);
+}
+
+// The map of the call is that of the file alone, whatever the picture shows.
+TEST_F(PictureTest, APictureOfLshLeavesTheMapOfAFileAsItIs) {
+  const std::vector<std::string> call =
+      with(kText, {"--method", "lsh(1,2)", "--weights-pool", "2x2", "--weights"});
+  ASSERT_EQ(rapt(with(call, {"alone.npy"})).exit, 0);
+  ASSERT_EQ(rapt(with(call, {"drawn.npy", "--heatmap", "h.svg"})).exit, 0);
+  EXPECT_EQ(read("alone.npy"), read("drawn.npy"));
+  EXPECT_TRUE(contains(read("h.svg"), "exact: mean of each cell"));
+}
+
+// Exact attention for the picture is planned: told, counted, and held to the limit.
+TEST_F(PictureTest, TheCallsForAPictureOfLshAreCounted) {
+  save_problem(1, 1, 1, 400, 400, 8);
+  const auto planned = [&](const std::vector<std::string>& more) {
+    return rapt(with(attend({"--method", "lsh(1,16,keys=separate)", "--plan"}), more));
   };
-  EXPECT_EQ(first_number(lsh), first_number(exact)) << lsh << exact;
+  const Ran drawn = planned({"--heatmap", "h.svg"});
+  ASSERT_EQ(drawn.exit, 0) << drawn.err;
+  EXPECT_TRUE(contains(drawn.out, "\npicture   exact attention with 160000 scores")) << drawn.out;
+  EXPECT_FALSE(contains(planned({}).out, "picture"));
+  const auto needed = [&](const Ran& ran) {
+    return nlohmann::json::parse(ran.out).at("memory").at("needed_bytes").get<int64_t>();
+  };
+  // The map of one head and what the picture keeps of it.
+  const int64_t more =
+      needed(planned({"--json", "--heatmap", "h.svg"})) - needed(planned({"--json"}));
+  EXPECT_GT(more, 400 * 400 * (4 + 4 + 1 + 8));
 }
 
 TEST_F(PictureTest, MinusInfinityOfABiasIsMaskedToo) {
