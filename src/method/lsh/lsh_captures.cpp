@@ -154,6 +154,7 @@ void LshCaptures<E>::write_map(int64_t head, int64_t task, const Outputs& output
   for_each_place(map.heads, outputs.map, map.rows, map.columns, head, [&](const TensorView& to) {
     std::fill_n(cells, map.columns, 0.0);
     for (int64_t i = begin; i < end; ++i) {
+      if (call_.context.cancel && call_.context.cancel->cancelled()) return;
       find_row(head, i, WeightsStage::weights, memory, row);
       for (int64_t c = 0, j = 0; c < map.columns; ++c)
         for (const int64_t next = begin_of_cell(c + 1, p.k_len, map.columns); j < next; ++j)

@@ -4,8 +4,8 @@
 //   weight_ij = n_ij e^(scale q_i k_j) / sum for the pairs looked at, n_ij: how often they count;
 //   0 for all others. Scores instead of weights: scale q_i k_j, and -inf for all others.
 //
-// A query without another key weighs itself by 1. Each row is computed on its own: it takes as long
-// as its k_len numbers are many, and no matrix.
+// A query without another key weighs itself by 1. Each row is computed on its own: it costs
+// rounds * k_len comparisons and needs k_len numbers of scratch.
 #include "attention/call/captures.h"
 #include "method/lsh/hashed_heads.h"
 
@@ -19,7 +19,8 @@ class LshCaptures {
               const HashedHeads<E>& hashed);
 
   void place(ScratchPlanner<Per::worker>& worker);
-  // Tasks of a head: some requested rows, or a row of cells of the map.
+  // Tasks of a head: some requested rows, or a row of cells of the map, which may be all queries:
+  // write_map() looks at the cancel token before each.
   int64_t tasks_of_weights() const noexcept;
   int64_t tasks_of_map() const noexcept;
 

@@ -183,7 +183,8 @@ bool Segment<E>::has_no_finite_score(int64_t query_row, E* output) const noexcep
     const E* const key = places_.key.in(worker_) + row * dims();
     E score = 0;
     for (int64_t d = 0; d < dims(); ++d) score = std::fma(query[d] * unit, key[d], score);
-    return score < 0;  // neither NaN nor +inf
+    // The engine found no finite score, so a negative number is one that it rounded to -inf.
+    return score < 0;
   });
   if (!none) return false;
   std::fill_n(output, value_dims(), E(0));
