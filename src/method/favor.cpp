@@ -1,15 +1,16 @@
 // FAVOR+; the formulas are in the header, the passes in src/method/linear.
 #include "rapt/method/favor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
-#include <type_traits>
 
 #include "base/check_argument.h"
 #include "method/linear/check_state.h"
 #include "method/linear/linear_passes.h"
 #include "method/linear/projection.h"
 #include "rapt/feature_maps.h"
+#include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
 namespace {
@@ -43,15 +44,15 @@ int64_t features_of_kind(const Favor& favor) noexcept {
   return favor.kind == FavorKind::positive ? favor.features : 2 * favor.features;
 }
 
-// The maps of kinds are the first of FeatureMaps, in their order.
-static_assert(std::is_same_v<TypeList<PositiveFeatures, HyperbolicFeatures, TrigonometricFeatures,
-                                      EluFeatures, ReluFeatures, TaylorFeatures>,
-                             FeatureMaps>);
+constexpr int kMaps[] = {
+    index_in<PositiveFeatures>(FeatureMaps{}), index_in<HyperbolicFeatures>(FeatureMaps{}),
+    index_in<TrigonometricFeatures>(FeatureMaps{})};  // in the order of FavorKind
+static_assert(std::ranges::min(kMaps) >= 0);
 
 LinearModel model_of(const Favor& favor, const MethodCall& call) {
   const auto features = static_cast<double>(favor.features);
   const auto dims = static_cast<double>(call.problem.head_dim);
-  return {.map = static_cast<int>(favor.kind),
+  return {.map = kMaps[static_cast<int>(favor.kind)],
           .inputs = favor.features,
           .features = features_of_kind(favor),
           .projection = favor.projection,

@@ -1,13 +1,14 @@
 // Linear attention; the formulas are in the header, the passes in src/method/linear.
 #include "rapt/method/linear.h"
 
+#include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "base/check_argument.h"
 #include "method/linear/check_state.h"
 #include "method/linear/linear_passes.h"
 #include "rapt/feature_maps.h"
+#include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
 namespace {
@@ -29,14 +30,13 @@ int64_t features_of(const Linear& linear, int64_t head_dim) noexcept {
   return linear.map == LinearMap::taylor ? TaylorFeatures::features(head_dim) : head_dim;
 }
 
-// The maps of linear follow those of favor in FeatureMaps, in the order of LinearMap.
-static_assert(std::is_same_v<TypeList<PositiveFeatures, HyperbolicFeatures, TrigonometricFeatures,
-                                      EluFeatures, ReluFeatures, TaylorFeatures>,
-                             FeatureMaps>);
+constexpr int kMaps[] = {index_in<EluFeatures>(FeatureMaps{}),
+                         index_in<ReluFeatures>(FeatureMaps{}),
+                         index_in<TaylorFeatures>(FeatureMaps{})};  // in the order of LinearMap
+static_assert(std::ranges::min(kMaps) >= 0);
 
 LinearModel model_of(const Linear& linear, const MethodCall& call) {
-  constexpr int kFirst = 3;  // elu among FeatureMaps
-  return {.map = kFirst + static_cast<int>(linear.own != nullptr ? LinearMap::elu : linear.map),
+  return {.map = kMaps[static_cast<int>(linear.own != nullptr ? LinearMap::elu : linear.map)],
           .own = linear.own,
           .inputs = call.problem.head_dim,
           .features = features_of(linear, call.problem.head_dim),

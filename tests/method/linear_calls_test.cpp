@@ -107,7 +107,8 @@ TEST(LinearCalls, ThreadsChangeNoBitOfAState) {
   }
 }
 
-// Products of pairs of dimensions as two functions of the caller's own: weights (x . y)^2.
+// Products of pairs of dimensions as a function of the caller's own: weights (x . y)^2. It has no
+// backward function.
 struct Pairs {
   static void apply(const void*, const double* x, int64_t dims, double* phi) noexcept {
     for (int64_t i = 0; i < dims; ++i)

@@ -10,8 +10,10 @@
 //   rapt::Linear linear;
 //   linear.own = &squares;
 //
-// They are called once per token and pass, a token after the other, so that they cost more than a
-// map of the catalogue. Sums and products are the same.
+// x is the row of a query or key times sqrt(|scale|) (rapt/method/linear.h): with a scale of 1 the
+// row itself. The functions are called for a token after the other, in the backward pass more than
+// once for each, so that they cost more than a map of the catalogue. Sums and products are the
+// same.
 #include <cstdint>
 
 namespace rapt {

@@ -31,7 +31,7 @@ LaneTilePlaces<E> place_lane_tile(const LinearCall<E>& c, bool gradients,
                                   ScratchPlanner<Per::worker>& planner) {
   const int64_t features = c.model.features, tile = c.tile, dims = c.p.value_dim;
   LaneTilePlaces<E> places;
-  places.maker = place_token_features(c, planner);
+  places.maker = place_token_features(c, gradients, planner);
   planner.place(places.features, {features, tile});
   planner.place(places.powers, {tile});
   planner.place(places.output_t, {std::max(dims, c.p.head_dim), tile});

@@ -12,14 +12,15 @@ struct OwnMapPlaces {
   Place<double> x, phi, d_phi, d_x;  // of one token
 };
 
-inline OwnMapPlaces place_own_map(const OwnFeatures* own, int64_t dims,
+// `gradients`: whether backward() will be called.
+inline OwnMapPlaces place_own_map(const OwnFeatures* own, int64_t dims, bool gradients,
                                   ScratchPlanner<Per::worker>& planner) {
   OwnMapPlaces places;
   if (own == nullptr) return places;
   planner.place(places.x, {dims});
-  planner.place(places.d_x, {dims});
+  planner.place_if(gradients, places.d_x, {dims});
   planner.place(places.phi, {own->features});
-  planner.place(places.d_phi, {own->features});
+  planner.place_if(gradients, places.d_phi, {own->features});
   return places;
 }
 

@@ -18,14 +18,14 @@ struct TokenFeaturesPlaces {
 };
 
 template <class E>
-TokenFeaturesPlaces<E> place_token_features(const LinearCall<E>& c,
+TokenFeaturesPlaces<E> place_token_features(const LinearCall<E>& c, bool gradients,
                                             ScratchPlanner<Per::worker>& planner) {
   TokenFeaturesPlaces<E> places;
   planner.place(places.x_t, {c.p.head_dim, c.tile});
   planner.place_if(c.map.projects, places.inputs, {c.model.inputs, c.tile});
   planner.place(places.half_squares, {c.tile});
   planner.place(places.largest, {c.tile});
-  places.own = place_own_map(c.model.own, c.p.head_dim, planner);
+  places.own = place_own_map(c.model.own, c.p.head_dim, gradients, planner);
   return places;
 }
 
