@@ -15,7 +15,7 @@ struct ModelSize {
 };
 // The third has the features of nanoGPT's recipe for a CPU, the sixth features and rate of that for
 // an A100, the last two the rate of GPT-2 (Brown et al. 2020, arXiv:2005.14165, table 2.1). The
-// first is for small texts, the next two for minutes; docs/training.md has their numbers.
+// first is for small texts, the next two for minutes; docs/training.md says what is measured.
 constexpr ModelSize kLadder[] = {{2, 2, 64, 64, 8, 2e-3},    {3, 3, 96, 512, 1, 4e-3},
                                  {4, 4, 128, 512, 1, 3e-3},  {6, 6, 192, 512, 2, 1e-3},
                                  {6, 8, 256, 512, 4, 1e-3},  {6, 6, 384, 512, 32, 1e-3},

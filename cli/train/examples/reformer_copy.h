@@ -11,8 +11,7 @@
 // Attention has four heads of 32 and one projection for queries and keys (rapt/method/lsh.h, shared
 // keys). A query finds its symbol only if some round hashes it into the chunk of that symbol or the
 // one behind. Pairs that meet in several rounds count as often, as in the paper's program. Adam
-// with 0.002 and a linear warm-up of 200 updates; tables begin with normal(0.02), without which the
-// loss stays at ln 127 = 4.84 for hundreds of updates.
+// with 0.002 and a linear warm-up of 200 updates; tables begin with normal(0.02).
 //
 // Source: Kitaev, Kaiser & Levskaya 2020, arXiv:2001.04451, section 5 and table 2 (511 symbols).
 #include <cstdint>
