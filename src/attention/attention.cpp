@@ -158,9 +158,11 @@ void forward(const CheckedCall& given, const CheckedCall& call, const Prepared& 
              std::span<std::byte> workspace) {
   const Captures& captures = grouped ? grouped->given_captures() : prepared.captures;
   const Outputs checked = check_outputs(given, captures, given_outputs, workspace);
-  const Outputs outputs = grouped ? grouped->outputs(checked) : checked;
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  run(call, prepared, outputs, scratch);
+  if (grouped)
+    run(call, prepared, grouped->outputs(checked), scratch);
+  else
+    run(call, prepared, checked, scratch);
 }
 
 template <class E>

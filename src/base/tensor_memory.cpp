@@ -29,15 +29,16 @@ void check_rank(const char* name, const TensorView& view) {
 
 Bytes extent_of(const char* name, const TensorView& view) {
   check_rank(name, view);
-  if (view.empty()) return {};
+  if (!view.defined()) return {};
   int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
   bool overflow = false;
   for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] == 0) return {};
     int64_t span;
     overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
     overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
-    overflow |= __builtin_add_overflow(low, std::min<int64_t>(span, 0), &low);
-    overflow |= __builtin_add_overflow(high, std::max<int64_t>(span, 0), &high);
+    int64_t& end = span < 0 ? low : high;
+    overflow |= __builtin_add_overflow(end, span, &end);
   }
   const int64_t size = size_of(view.dtype);
   int64_t bytes;  // from the one end to the other

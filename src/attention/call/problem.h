@@ -163,6 +163,7 @@ void take_relative(const AttentionOptions& options, Problem& problem);
 // Calls visit(name, tensor) for each tensor that options.relative gives.
 template <class Visit>
 void for_each_relative_tensor(const RelativePositions& relative, const Visit& visit) {
+  if (!relative.any()) return;  // most calls: a parameter is read by a call through a pointer
   for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
     if (parameter.type == ParameterType::tensor)
       if (const TensorView tensor = parameter.get(&relative).tensor; tensor.defined())
