@@ -21,6 +21,13 @@ constexpr int rows_of_tile() {
   return Vectors == 1 ? 8 : 6;
 }
 
+// Whether the next register tile has `Rows` rows, of the `rest` that remain; else it has 4 or 1.
+// Eight rows are two tiles of 4: behind a tile of 6, two tiles of 1 would wait for their FMAs.
+template <int Rows>
+RAPT_INLINE constexpr bool takes_tile(int64_t rest) {
+  return rest >= Rows && (Rows != 6 || rest != 8);
+}
+
 // How many keys ahead rows of V are prefetched; with 6 to 48 the speed was the same.
 constexpr int64_t kValuesAhead = 12;
 
@@ -73,7 +80,7 @@ RAPT_NOINLINE void scores(const void* queries, const void* rows, int64_t key_str
   UNROLL_FOR (int x = 0; x < Vectors; ++x)
     store(block_max + x * V::kLanes, V::set(-__builtin_inf()));
   int64_t j = 0;
-  for (; j + kRows <= keys; j += kRows)
+  for (; takes_tile<kRows>(keys - j); j += kRows)
     score_rows<V, kRows, Vectors>(query_t, key + j * key_stride, key_stride, head_dim,
                                   out + j * kQueries, block_max);
   for (; j + 4 <= keys; j += 4)
@@ -124,7 +131,7 @@ RAPT_NOINLINE void output(const void* tile, const void* rows, int64_t value_stri
   constexpr int64_t kQueries = V::kLanes * Vectors;
   constexpr int kRows = rows_of_tile<V, Vectors>();
   int64_t d = 0;
-  for (; d + kRows <= value_dim; d += kRows)
+  for (; takes_tile<kRows>(value_dim - d); d += kRows)
     output_rows<V, kRows, Vectors>(weights, value + d, value_stride, keys, factor,
                                    output_t + d * kQueries);
   for (; d + 4 <= value_dim; d += 4)
