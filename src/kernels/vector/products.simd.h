@@ -37,6 +37,21 @@ RAPT_INLINE void clear(V (&acc)[Rows][Vectors]) {
     UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
 }
 
+// acc += the products of a dimension: `query` [kQueries] by the elements of `Rows` keys.
+template <class V, int Rows, int Vectors>
+RAPT_INLINE void add_dim(const typename V::Element* query, const typename V::Element* key,
+                         int64_t key_stride, V (&acc)[Rows][Vectors]) {
+  V q[Vectors];
+  UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+    q[x] = V::load(query + x * V::kLanes);
+    pin(q[x]);
+  }
+  UNROLL_FOR (int r = 0; r < Rows; ++r) {
+    const V k = V::splat(key[r * key_stride]);
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = fma(k, q[x], acc[r][x]);
+  }
+}
+
 // Scores of `Rows` keys, and their maximum. The maximum stays in memory, because in registers it
 // would displace one of the query vectors of the inner loop.
 template <class V, int Rows, int Vectors>
@@ -46,19 +61,17 @@ RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V
   constexpr int64_t kQueries = V::kLanes * Vectors;
   V acc[Rows][Vectors];
   clear(acc);
-  for (int64_t d = 0; d < head_dim; ++d) {
-    V q[Vectors];
-    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
-      q[x] = V::load(query_t + d * kQueries + x * V::kLanes);
-      pin(q[x]);
-    }
-    // Prefetches the next rows of K, a line per step; beyond the last row this is harmless.
-    prefetch(key + (Rows + d % Rows) * key_stride + d / Rows * 16);
+  // Prefetches the next rows of K, a line of each per `Rows` dimensions; beyond the last row this
+  // is harmless. Nothing is computed per dimension: beside a busy sibling thread, a core has few
+  // instructions left in the cycles of the FMAs.
+  const auto* next = key + Rows * key_stride;
+  int64_t d = 0;
+  for (; d + Rows <= head_dim; d += Rows, next += 16)
     UNROLL_FOR (int r = 0; r < Rows; ++r) {
-      const V k = V::splat(key[r * key_stride + d]);
-      UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = fma(k, q[x], acc[r][x]);
+      prefetch(next + r * key_stride);
+      add_dim<V>(query_t + (d + r) * kQueries, key + d + r, key_stride, acc);
     }
-  }
+  for (; d < head_dim; ++d) add_dim<V>(query_t + d * kQueries, key + d, key_stride, acc);
   UNROLL_FOR (int x = 0; x < Vectors; ++x) {
     V max_v = V::load(block_max + x * V::kLanes);
     UNROLL_FOR (int r = 0; r < Rows; ++r) {
