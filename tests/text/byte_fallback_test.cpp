@@ -202,6 +202,14 @@ TEST(ByteFallback, OtherPartsAreRejectedByName) {
       "a merge with the token of a byte");
   expect_unsupported([](Json& j) { j["added_tokens"][1]["normalized"] = true; },
                      "added token '<s>' that is normalized");
+  for (const char* const strip : {"lstrip", "rstrip"})
+    expect_unsupported(
+        [&](Json& j) {
+          j["normalizer"] = replace(" ", kMark);
+          j["added_tokens"][1]["normalized"] = true;
+          j["added_tokens"][1][strip] = true;
+        },
+        "added token '<s>' that is normalized");
   expect_unsupported(
       [](Json& j) {
         j["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};

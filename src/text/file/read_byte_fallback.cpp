@@ -178,11 +178,12 @@ void check_merges(const std::vector<Merge>& merges, const Vocabulary& vocabulary
                          "a merge with the token of a byte, '" + *vocabulary.texts[id] + "',");
 }
 
-// The package searches the normalised text for tokens that are normalised.
+// The package searches the normalised text for tokens that are normalised, where a blank is U+2581:
+// no white space that lstrip or rstrip would take.
 void check_added(const Vocabulary& vocabulary, bool has_normalizer, BlankInFront blank,
                  const std::string& file) {
   for (const AddedToken& token : vocabulary.added) {
-    const bool changes = blank == BlankInFront::parts_anyway ||
+    const bool changes = blank == BlankInFront::parts_anyway || token.lstrip || token.rstrip ||
                          token.content.find(' ') != std::string::npos ||
                          token.content.find(kMark) != std::string::npos;
     if (token.normalized && has_normalizer && changes)
