@@ -1,4 +1,5 @@
 // The tensors of a decoder by transformers' names.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,13 @@ namespace rapt::model {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
+// Ends of names of tensors that hold nothing learned.
+constexpr std::string_view kBuffers[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+
+bool is_ignored_of_decoder(std::string_view name) {
+  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
+  return name == kHead || std::ranges::any_of(kBuffers, ends);
+}
 
 // Names of the parts outside and inside of blocks.
 struct DecoderNames {
@@ -33,12 +41,12 @@ class DecoderLoader {
       : counts_(counts),
         spec_(load_decoder_spec(folder)),
         names_(names_of(spec_.family)),
-        weights_(folder, names_.prefix) {}
+        weights_(folder, names_.prefix, true) {}
 
   void walk() {
-    model_.tokens = matrix(weights_.find(names_.tokens, {spec_.vocabulary, spec_.features}));
     const StoredTensor& table = weights_.find(names_.tokens, {spec_.vocabulary, spec_.features});
     info_.dtype = table.type;
+    model_.tokens = matrix(table);
     if (spec_.is_gpt2())
       model_.places = matrix(weights_.find("wpe.weight", {spec_.context, spec_.features}));
     else
@@ -49,7 +57,7 @@ class DecoderLoader {
     if (!spec_.tied_head)
       model_.head =
           matrix(weights_.find_whole(std::string(kHead), {spec_.vocabulary, spec_.features}));
-    weights_.refuse_additional(kHead);
+    weights_.refuse_additional(is_ignored_of_decoder);
   }
 
   DecoderModel model() {

@@ -1,7 +1,6 @@
 #include "model/stored_weights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -13,9 +12,9 @@
 namespace rapt::model {
 namespace {
 
-constexpr std::string_view kBuffers[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
-
-bool is_weight_type(const std::optional<DType>& dtype) { return dtype && *dtype <= DType::f16; }
+bool is_weight_type(const std::optional<DType>& dtype, bool takes_f64) {
+  return dtype && *dtype <= DType::f16 && (takes_f64 || *dtype != DType::f64);
+}
 
 double stored_number(const TensorView& view, int64_t i) {
   switch (view.dtype) {
@@ -30,29 +29,39 @@ double stored_number(const TensorView& view, int64_t i) {
   }
 }
 
+std::string_view name_of(const StoredTensor* tensor) { return tensor->name; }
+
 LoadedTensor own(Tensor tensor) {
   const TensorView view = tensor.view();
   return {std::move(tensor), view};
 }
 
 // Blocks of a matrix that fit the cache in both orders.
-template <class T>
-void transpose(const T* from, int64_t rows, int64_t columns, T* to) {
+template <class From, class To>
+void transpose(const From* from, int64_t rows, int64_t columns, To* to) {
   constexpr int64_t kBlock = 32;
   for (int64_t r = 0; r < rows; r += kBlock)
     for (int64_t c = 0; c < columns; c += kBlock)
       for (int64_t i = r; i < std::min(rows, r + kBlock); ++i)
         for (int64_t j = c; j < std::min(columns, c + kBlock); ++j)
-          to[j * rows + i] = from[i * columns + j];
+          to[j * rows + i] = static_cast<To>(from[i * columns + j]);
 }
 
 }  // namespace
 
-StoredWeights::StoredWeights(const std::string& folder, const std::string& prefix) {
+StoredWeights::StoredWeights(const std::string& folder, const std::string& prefix, bool takes_f64)
+    : takes_f64_(takes_f64) {
   std::tie(file_, path_) = checkpoint::open_tensors(folder);
   const auto begins = [&](const StoredTensor& t) { return t.name.starts_with(prefix); };
   if (std::ranges::any_of(file_.tensors, begins)) prefix_ = prefix;
+  for (const StoredTensor& tensor : file_.tensors) by_name_.push_back(&tensor);
+  std::ranges::sort(by_name_, {}, name_of);
   used_.resize(file_.tensors.size());
+}
+
+const StoredTensor* StoredWeights::lookup(std::string_view name) const {
+  const auto at = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return at == by_name_.end() || (*at)->name != name ? nullptr : *at;
 }
 
 const StoredTensor& StoredWeights::find(const std::string& name,
@@ -62,23 +71,24 @@ const StoredTensor& StoredWeights::find(const std::string& name,
 
 const StoredTensor& StoredWeights::find_whole(const std::string& name,
                                               std::initializer_list<int64_t> shape) {
-  const StoredTensor* const stored = file_.find(name);
+  const StoredTensor* const stored = lookup(name);
   if (stored == nullptr) fail("the tensor '" + escaped(name) + "' is missing");
   if (!std::ranges::equal(stored->shape, shape))
     fail("'" + escaped(name) + "': expected the shape " +
          to_string(Shape(shape.begin(), shape.size())) + " by config.json, got " +
          to_string(Shape(stored->shape.data(), stored->shape.size())));
-  if (!is_weight_type(stored->dtype))
-    fail("'" + escaped(name) + "': expected F32, BF16, F16 or F64, got " + stored->type);
+  if (!is_weight_type(stored->dtype, takes_f64_))
+    fail("'" + escaped(name) + "': expected F32, BF16" + (takes_f64_ ? ", F16 or F64" : " or F16") +
+         ", got " + stored->type);
   used_[static_cast<size_t>(stored - file_.tensors.data())] = true;
   return *stored;
 }
 
-void StoredWeights::refuse_additional(std::string_view whole) const {
+void StoredWeights::refuse_additional(
+    const std::function<bool(std::string_view)>& is_ignored) const {
   for (size_t i = 0; i < used_.size(); ++i) {
     const std::string& name = file_.tensors[i].name;
-    const auto ends = [&](std::string_view end) { return name.ends_with(end); };
-    if (!used_[i] && name != whole && std::ranges::none_of(kBuffers, ends))
+    if (!used_[i] && !is_ignored(name))
       fail("the model has no tensor '" + escaped(name) + "'; expected the config of these tensors");
   }
 }
@@ -102,11 +112,15 @@ int64_t copied_bytes(const StoredTensor& stored) {
 }
 
 LoadedTensor load_transposed(const StoredTensor& stored) {
-  const LoadedTensor loaded = load_weight(stored);
+  const LoadedTensor loaded = load(stored);
   const TensorView& from = loaded.view();
+  const bool is_f64 = from.dtype == DType::f64;
   const int64_t rows = from.shape[0], columns = from.shape[1];
-  Tensor copy(from.dtype, {columns, rows});
-  if (from.dtype == DType::f32)
+  Tensor copy(is_f64 ? DType::f32 : from.dtype, {columns, rows});
+  if (is_f64)
+    transpose(static_cast<const double*>(from.data), rows, columns,
+              static_cast<float*>(copy.data()));
+  else if (from.dtype == DType::f32)
     transpose(static_cast<const float*>(from.data), rows, columns,
               static_cast<float*>(copy.data()));
   else
@@ -117,8 +131,10 @@ LoadedTensor load_transposed(const StoredTensor& stored) {
 
 void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to) {
   const LoadedTensor loaded = load(stored);
-  for (size_t i = 0; i < to.size(); ++i)
-    to[i] = static_cast<float>(stored_number(loaded.view(), static_cast<int64_t>(i))) + plus;
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] = static_cast<float>(stored_number(loaded.view(), static_cast<int64_t>(i)));
+    if (plus != 0) to[i] += plus;  // keeps the sign of a zero
+  }
 }
 
 }  // namespace rapt::model

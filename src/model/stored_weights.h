@@ -1,6 +1,7 @@
 #pragma once
-// The tensors of a decoder by transformers' names: each is taken once, with its shape, and what is
-// left is rejected.
+// The tensors of a trained model by transformers' names: each is taken once, with its shape, and
+// what is left is rejected.
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -14,8 +15,14 @@ namespace rapt::model {
 class StoredWeights {
  public:
   // Opens the tensors of a folder. `prefix`: before the names of models with a head ("model.").
-  // Throws as open_safetensors().
-  StoredWeights(const std::string& folder, const std::string& prefix);
+  // `takes_f64`: are tensors of f64 those of a model? Throws as open_safetensors().
+  StoredWeights(const std::string& folder, const std::string& prefix, bool takes_f64);
+
+  StoredWeights(const StoredWeights&) = delete;
+  StoredWeights& operator=(const StoredWeights&) = delete;
+
+  // Is there a tensor of a name, before which the prefix stands where the file has it?
+  bool has(const std::string& name) const { return lookup(prefix_ + name) != nullptr; }
 
   // What the file says of a tensor, whose name has the prefix where the file has it. Throws
   // Error(format) for one that is missing, of another shape or of another type.
@@ -23,17 +30,18 @@ class StoredWeights {
   // The same of a name that never has a prefix.
   const StoredTensor& find_whole(const std::string& name, std::initializer_list<int64_t> shape);
 
-  // Throws Error(format) for a tensor that nothing has found, unless it is `whole` or its name ends
-  // as one of GPT-2's and Llama's buffers, which hold nothing learned.
-  void refuse_additional(std::string_view whole) const;
-
-  const std::string& path() const noexcept { return path_; }
+  // Throws Error(format) for a tensor that nothing has found and whose name is not
+  // one of those that a model ignores.
+  void refuse_additional(const std::function<bool(std::string_view)>& is_ignored) const;
 
  private:
+  const StoredTensor* lookup(std::string_view name) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   TensorFile file_;
   std::string path_, prefix_;
+  bool takes_f64_;
+  std::vector<const StoredTensor*> by_name_;  // sorted: a model asks for each of its tensors
   std::vector<bool> used_;
 };
 
