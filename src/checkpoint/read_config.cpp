@@ -56,7 +56,7 @@ LanguageModelSpec read_llama(const ConfigObject& config, const LlamaDefaults& de
   spec.attention_bias = config.boolean("attention_bias", false);
   spec.attention_dropout = config.number("attention_dropout", 0);
   spec.tied_head = config.boolean("tie_word_embeddings", false);
-  spec.rotary = read_rotary(config, spec.context);
+  spec.rotary = read_rotary(config, spec.context, false);
   if (defaults.layout == LanguageModelLayout::llama) {
     spec.network_bias = config.boolean("mlp_bias", false);
   } else {

@@ -20,13 +20,12 @@ double yarn_attention_factor(const ConfigObject& rope, double factor) {
 }
 
 // `original_beside`: the length beside the parameters of rope, which comes first; 0: there is none.
-void read_scaling(const ConfigObject& rope, int64_t context, int64_t original_beside,
+void read_scaling(const ConfigObject& rope, int64_t context, int64_t original_beside, bool is_limit,
                   Rotary& rotary) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "default") return;
-  // Frequencies change beyond max_position_embeddings alone (_compute_dynamic_ntk_parameters),
-  // where a model has no position.
-  if (type == "dynamic") return;
+  // modeling_rope_utils.py, _compute_dynamic_ntk_parameters.
+  if (type == "dynamic" && is_limit) return;
   const auto original =
       static_cast<double>(original_beside > 0 ? original_beside : rope.integer(kOriginal, context));
   if (type == "linear")
@@ -36,8 +35,9 @@ void read_scaling(const ConfigObject& rope, int64_t context, int64_t original_be
   else if (type == "llama3")
     rotary.scaling = RotaryScaling::llama3;
   else
-    rope.reject(rope.has("rope_type") ? "rope_type" : "type",
-                "default, linear, dynamic, yarn or llama3");
+    rope.reject(
+        rope.has("rope_type") ? "rope_type" : "type",
+        is_limit ? "default, linear, dynamic, yarn or llama3" : "default, linear, yarn or llama3");
   rotary.factor = rope.number("factor", 1);
   if (rotary.scaling == RotaryScaling::yarn) {
     if (!rope.has("factor")) rotary.factor = static_cast<double>(context) / original;
@@ -61,7 +61,7 @@ void read_scaling(const ConfigObject& rope, int64_t context, int64_t original_be
 
 }  // namespace
 
-Rotary read_rotary(const ConfigObject& config, int64_t context) {
+Rotary read_rotary(const ConfigObject& config, int64_t context, bool is_limit) {
   Rotary rotary;
   rotary.theta = config.number("rope_theta", kDefaultTheta);
   if (config.number("partial_rotary_factor", 1) != 1) config.reject("partial_rotary_factor", "1");
@@ -72,7 +72,7 @@ Rotary read_rotary(const ConfigObject& config, int64_t context) {
   for (const char* const nested : {"full_attention", "sliding_attention"})
     if (rope->has(nested)) rope->reject(nested, "one set of parameters for all layers");
   rotary.theta = rope->number("rope_theta", rotary.theta);
-  read_scaling(*rope, context, config.integer(kOriginal, 0), rotary);
+  read_scaling(*rope, context, config.integer(kOriginal, 0), is_limit, rotary);
   return rotary;
 }
 

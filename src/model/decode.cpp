@@ -75,7 +75,7 @@ nn::DecodingSizes decoder_sizes(const DecoderSpec& spec) {
           .head_dim = spec.head_dim,
           .vocabulary = spec.vocabulary,
           .context = spec.context,
-          .has_position_table = spec.is_gpt2(),
+          .limits_capacity = true,
           .dtype = DType::f32,
           .row_elements = (spec.norms_behind ? 3 : 2) * features + std::max(attention, network)};
 }

@@ -179,7 +179,7 @@ DecoderSpec read_rotary_spec(const ConfigObject& config, const DecoderDefaults& 
   spec.input_bias = qwen2 || spec.output_bias;
   spec.network_bias = llama && config.boolean("mlp_bias", false);
   spec.head_norms = spec.family == DecoderFamily::qwen3;
-  spec.rotary = checkpoint::read_rotary(config, spec.context);
+  spec.rotary = checkpoint::read_rotary(config, spec.context, true);
   if (gemma2) read_gemma2_parts(config, spec);
   read_windows(config, spec);
   return spec;

@@ -78,6 +78,8 @@ TEST(ModelConfig, RejectsWhatTheModelDoesNotHave) {
   refused("gpt2", R"("add_cross_attention": true)", "add_cross_attention");
   refused("llama", R"("quantization_config": {"bits": 4})", "quantization_config");
   refused("llama", R"("rope_scaling": {"type": "longrope", "factor": 2.0})", "rope_scaling.type");
+  // Longer texts than the context, which change these frequencies, are decoded.
+  refused("llama", R"("rope_scaling": {"type": "dynamic", "factor": 2.0})", "rope_scaling.type");
   refused("llama", R"("rope_parameters": {"rope_type": "longrope"})", "rope_parameters.rope_type");
   refused("llama", R"("rope_parameters": {"partial_rotary_factor": 0.5})", "partial_rotary_factor");
   refused("qwen3", R"("use_sliding_window": true)", "use_sliding_window");

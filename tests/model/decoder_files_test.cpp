@@ -237,6 +237,11 @@ TEST_F(DecoderFilesTest, TextsThatDoNotFitAreRejected) {
   expect_error(
       ErrorCode::argument, [&] { read_text(model, many); }, "97; the model has 96 positions");
   EXPECT_EQ(read_text(model, {}).count(), 0);
+  nn::Arena counter;
+  EXPECT_NO_THROW(nn::make_decoding_cache(model.sizes(), 1, 96, counter));
+  expect_error(
+      ErrorCode::argument, [&] { nn::make_decoding_cache(model.sizes(), 1, 97, counter); },
+      "a capacity of 1 to 96");
   std::filesystem::remove(folder_ / "model.safetensors");
   expect_error(
       ErrorCode::io, [&] { model::load_decoder(folder_.path()); }, "model.safetensors",

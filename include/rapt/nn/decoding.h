@@ -45,19 +45,20 @@ struct DecodingSizes {
   int64_t head_dim = 0;             // of queries, keys and values
   int64_t vocabulary = 0;           // tokens and logits
   int64_t context = 0;              // positions
-  bool has_position_table = false;  // then no capacity may exceed the context
+  bool limits_capacity = false;     // no capacity may exceed the context
   DType dtype = DType::f32;         // of keys, values and logits
   // Elements of dtype that a call keeps of one new token: a double, because the sizes of a config
   // need not fit 64 bits.
   double row_elements = 0;
 };
 
-// Those of a language model. `spec`: as complete_spec() returns it.
+// The sizes of a language model. `spec`: as complete_spec() returns it.
 DecodingSizes decoding_sizes(const LanguageModelSpec& spec, DType dtype);
 
 // Allocates the lists of the caches beside what it takes from the arena, whose memory must outlive
 // the cache. Throws Error(argument) for a batch or capacity that is not positive, and for a
-// capacity above the context of a model with learned positions.
+// capacity above the context of a model that limits it: one with learned positions, or a
+// DecoderModel (rapt/model/decoder_model.h).
 DecodingCache make_decoding_cache(const DecodingSizes& sizes, int64_t batch, int64_t capacity,
                                   Arena& arena);
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
@@ -88,9 +89,10 @@ class DecodingModel {
  public:
   virtual ~DecodingModel() = default;
 
-  // Those of the model.
+  // What make_decoding_cache() needs of this model.
   virtual DecodingSizes sizes() const = 0;
-  // As decode() of a LanguageModel, above.
+  // Appends tokens to the cache and writes logits, with the shapes, errors and guarantees of the
+  // function decode() above.
   virtual void decode(const TensorView& new_tokens, DecodingCache& cache, const TensorView& logits,
                       const Run& run, const DecodingWeights& weights) const = 0;
 };

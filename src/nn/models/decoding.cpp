@@ -45,19 +45,19 @@ DecodingSizes decoding_sizes(const LanguageModelSpec& spec, DType dtype) {
           .head_dim = spec.head_dim,
           .vocabulary = spec.vocabulary,
           .context = spec.context,
-          .has_position_table = gpt2,
+          .limits_capacity = gpt2,
           .dtype = dtype,
           .row_elements = 2 * number(spec.features) + std::max(attention, network)};
 }
 
 DecodingCache make_decoding_cache(const DecodingSizes& sizes, int64_t batch, int64_t capacity,
                                   Arena& arena) {
-  const bool learned = sizes.has_position_table;
-  if (batch < 1 || capacity < 1 || (learned && capacity > sizes.context))
+  const bool limited = sizes.limits_capacity;
+  if (batch < 1 || capacity < 1 || (limited && capacity > sizes.context))
     throw Error(ErrorCode::argument,
                 "a cache of " + std::to_string(batch) + " sequences of " +
                     std::to_string(capacity) + " tokens; expected 1 or more, and a capacity of 1 " +
-                    (learned ? "to " + std::to_string(sizes.context) : "or more"));
+                    (limited ? "to " + std::to_string(sizes.context) : "or more"));
   DecodingCache cache;
   cache.batch = batch, cache.capacity = capacity;
   for (int64_t i = 0; i < sizes.layers; ++i) {
