@@ -20,10 +20,10 @@ EitherModel load_either(const std::string& folder) {
 AttendedSizes sizes_of(const EitherModel& model) {
   if (const auto* const encoder = std::get_if<model::EncoderModel>(&model)) {
     const model::EncoderSpec& spec = encoder->spec;
-    return {spec.layers, spec.heads, spec.features, spec.hidden_features, spec.longest()};
+    return {spec.layers, spec.heads, spec.longest(), encoder_row_elements(spec)};
   }
   const model::DecoderSpec& spec = std::get<model::DecoderModel>(model).spec;
-  return {spec.layers, spec.heads, spec.features, spec.hidden_features, spec.context};
+  return {spec.layers, spec.heads, spec.context, model::decoder_sizes(spec).row_elements};
 }
 
 int64_t vocabulary_of(const EitherModel& model) {

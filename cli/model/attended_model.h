@@ -12,7 +12,8 @@ namespace rapt::cli {
 
 // The sizes that memory depends on.
 struct AttendedSizes {
-  int64_t layers, heads, features, hidden_features, longest;
+  int64_t layers, heads, longest;
+  double row_elements;  // numbers that a call keeps of one token
 };
 
 class AttendedModel {

@@ -37,6 +37,10 @@ EncoderFolder open_encoder(const std::string& folder) {
   return {std::move(model), std::move(tokenizer)};
 }
 
+double encoder_row_elements(const model::EncoderSpec& spec) {
+  return 5 * static_cast<double>(spec.features) + static_cast<double>(spec.hidden_features);
+}
+
 text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,
                             int64_t longest, bool truncate, const std::string& what) {
   const std::optional<std::string_view> second =

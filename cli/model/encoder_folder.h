@@ -23,6 +23,10 @@ void check_token_count(const std::string& folder, int64_t tokens, int64_t vocabu
 // Error as model::load_encoder() and text::read_tokenizer().
 EncoderFolder open_encoder(const std::string& folder);
 
+// The numbers that an encoder keeps of one token: rows of all parts of a block, and the result. A
+// double, because the sizes of a config need not fit 64 bits.
+double encoder_row_elements(const model::EncoderSpec& spec);
+
 // The tokens of a text, or a pair, of at most `longest`. Longer ones are cut if `truncate`, and
 // said so on stderr; else Failure(data). `what`: the text, in messages.
 text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,

@@ -154,7 +154,7 @@ double attention_bytes(const AttendedSizes& sizes, const ModelSettings& settings
                                  : 0;
   const double mean = parts.weights == WholeWeights::all ? 16 * n * n : 0;
   return 4 * (static_cast<double>(sizes.heads) * (parts.kept ? pooled : 0) + heads * whole + kept) +
-         mean + 4 * n * static_cast<double>(5 * sizes.features + sizes.hidden_features);
+         mean + 4 * n * sizes.row_elements;
 }
 
 // Names of --output; those of a call without an option for them are not there.

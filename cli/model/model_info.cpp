@@ -1,6 +1,7 @@
 // rapt model info: what a folder holds.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,6 +30,11 @@ struct ModelFacts {
   std::optional<model::Pooling> pooling = {};  // of an encoder
 };
 
+// Sizes of a config may be too large for 64 bits.
+int64_t whole_bytes(double bytes) {
+  return bytes < 0x1p63 ? static_cast<int64_t>(bytes) : INT64_MAX;
+}
+
 ModelFacts encoder_facts(const std::string& folder) {
   const model::EncoderModel encoder = model::load_encoder(folder);
   const model::EncoderSpec& spec = encoder.spec;
@@ -42,8 +48,8 @@ ModelFacts encoder_facts(const std::string& folder) {
                    .features = spec.features,
                    .hidden_features = spec.hidden_features,
                    .ignored_keys = spec.ignored_keys,
-                   // Rows of all parts of a block, and the result.
-                   .text_bytes = 4 * spec.longest() * (5 * spec.features + spec.hidden_features),
+                   .text_bytes = whole_bytes(4 * static_cast<double>(spec.longest()) *
+                                             encoder_row_elements(spec)),
                    .pooling = model::load_pooling(folder)};
   for (const LoadedTensor& tensor : encoder.loaded) {
     const int64_t count = tensor.view().count();
@@ -70,7 +76,9 @@ ModelFacts decoder_facts(const std::string& folder) {
           .mapped = info.mapped_bytes,
           .copied = info.copied_bytes,
           // A cache of keys and values in f32.
-          .text_bytes = 4 * 2 * spec.context * spec.layers * spec.kv_heads * spec.head_dim};
+          .text_bytes = whole_bytes(4 * 2 * static_cast<double>(spec.context) *
+                                    static_cast<double>(spec.layers) *
+                                    static_cast<double>(spec.kv_heads * spec.head_dim))};
 }
 
 nlohmann::ordered_json info_document(const ModelFacts& facts, const text::Tokenizer& tokenizer) {

@@ -44,13 +44,9 @@ class DecoderLoader {
         weights_(folder, names_.prefix, true) {}
 
   void walk() {
-    const StoredTensor& table = weights_.find(names_.tokens, {spec_.vocabulary, spec_.features});
-    info_.dtype = table.type;
-    model_.tokens = matrix(table);
+    model_.tokens = matrix(weights_.find(names_.tokens, {spec_.vocabulary, spec_.features}));
     if (spec_.is_gpt2())
       model_.places = matrix(weights_.find("wpe.weight", {spec_.context, spec_.features}));
-    else
-      rotary_frequencies(spec_.rotary, checked_head_dim());
     for (int64_t i = 0; i < spec_.layers; ++i) add_block(names_.blocks + std::to_string(i) + ".");
     model_.norm = norm(names_.norm, spec_.features);
     model_.head = model_.tokens;
@@ -73,13 +69,6 @@ class DecoderLoader {
  private:
   int64_t inner() const { return spec_.heads * spec_.head_dim; }
   int64_t kv() const { return spec_.kv_heads * spec_.head_dim; }
-
-  // The frequencies take memory by head_dim: so the first query must have it.
-  int64_t checked_head_dim() {
-    weights_.find(std::string(names_.blocks) + "0.self_attn.q_proj.weight",
-                  {inner(), spec_.features});
-    return spec_.head_dim;
-  }
 
   void add_block(const std::string& block) {
     DecoderBlock& made = model_.blocks.emplace_back();

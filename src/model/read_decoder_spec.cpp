@@ -1,7 +1,9 @@
 // config.json of decoders. Absent keys have the defaults of transformers' classes.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "checkpoint/activation_names.h"
@@ -14,6 +16,8 @@ namespace rapt::model {
 namespace {
 
 using checkpoint::ConfigObject;
+
+using Names = std::span<const char* const>;
 
 constexpr const char* kSliding = "sliding_attention";
 
@@ -155,7 +159,23 @@ void read_heads(const ConfigObject& config, const DecoderDefaults& defaults, Dec
   if (spec.head_dim % 2 != 0) config.reject("head_dim", "an even number");
 }
 
-DecoderSpec read_rotary_spec(const ConfigObject& config, const DecoderDefaults& defaults) {
+// The embedding of a config. Its parameters are checked without the width of a head, which the
+// tensors have not confirmed.
+Rotary read_decoder_rotary(const ConfigObject& config, int64_t context, const std::string& file) {
+  const Rotary rotary = checkpoint::read_rotary(config, context, true);
+  try {
+    rotary_frequencies(rotary, 2);
+  } catch (const Error& error) {
+    const char* key = "rope_theta";
+    for (const char* const holder : {"rope_parameters", "rope_scaling"})
+      if (config.has(holder)) key = holder;
+    throw Error(ErrorCode::format, path_text(file) + ": " + key + ": " + error.what());
+  }
+  return rotary;
+}
+
+DecoderSpec read_rotary_spec(const ConfigObject& config, const DecoderDefaults& defaults,
+                             const std::string& file) {
   DecoderSpec spec{
       .family = defaults.family,
       .vocabulary = decoder_size(config, "vocab_size", defaults.vocabulary),
@@ -179,24 +199,34 @@ DecoderSpec read_rotary_spec(const ConfigObject& config, const DecoderDefaults& 
   spec.input_bias = qwen2 || spec.output_bias;
   spec.network_bias = llama && config.boolean("mlp_bias", false);
   spec.head_norms = spec.family == DecoderFamily::qwen3;
-  spec.rotary = checkpoint::read_rotary(config, spec.context, true);
+  spec.rotary = read_decoder_rotary(config, spec.context, file);
   if (gemma2) read_gemma2_parts(config, spec);
   read_windows(config, spec);
   return spec;
 }
 
-// The family of a model_type. Names of mixtures of experts are told as such.
+// Throws for a model_type that is none of `known`. Names of mixtures of experts are told as such.
+[[noreturn]] void reject_type(const ConfigObject& config, std::initializer_list<Names> known) {
+  const std::string type = config.text("model_type", "");
+  const bool mixture = type == "mixtral" || type.find("moe") != std::string::npos;
+  std::string expected =
+      mixture ? "a dense model, because mixtures of experts are not read: " : "one of ";
+  const size_t begin = expected.size();
+  for (const Names names : known)
+    for (const char* const name : names)
+      expected += (expected.size() > begin ? ", " : "") + std::string(name);
+  config.reject("model_type", expected);
+}
+
+bool is_type(const ConfigObject& config, Names known) {
+  return std::ranges::find(known, config.text("model_type", "")) != known.end();
+}
+
 DecoderFamily read_family(const ConfigObject& config) {
   const std::string type = config.text("model_type", "");
-  std::string known;
-  for (size_t i = 0; i < std::size(kDecoderFamilyNames); ++i) {
-    if (type == kDecoderFamilyNames[i]) return static_cast<DecoderFamily>(i);
-    known += (known.empty() ? "" : ", ") + std::string(kDecoderFamilyNames[i]);
-  }
-  const bool mixture = type == "mixtral" || type.find("moe") != std::string::npos;
-  config.reject(
-      "model_type",
-      (mixture ? "a dense model, because mixtures of experts are not read: " : "one of ") + known);
+  const auto* const at = std::ranges::find(kDecoderFamilyNames, type);
+  if (at == std::end(kDecoderFamilyNames)) reject_type(config, {kDecoderFamilyNames});
+  return static_cast<DecoderFamily>(at - std::begin(kDecoderFamilyNames));
 }
 
 void check_class(const ConfigObject& config, DecoderFamily family) {
@@ -211,13 +241,20 @@ void check_class(const ConfigObject& config, DecoderFamily family) {
 bool is_decoder_folder(const std::string& folder) {
   const std::string file = folder + "/config.json";
   const nlohmann::json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
-  const std::string type = ConfigObject(json, file).text("model_type", "");
-  return std::ranges::find(kDecoderFamilyNames, type) != std::end(kDecoderFamilyNames);
+  const ConfigObject config(json, file);
+  if (is_type(config, kDecoderFamilyNames)) return true;
+  if (!is_type(config, kEncoderFamilyNames))
+    reject_type(config, {kEncoderFamilyNames, kDecoderFamilyNames});
+  return false;
 }
 
 DecoderSpec load_decoder_spec(const std::string& folder) {
   const std::string file = folder + "/config.json";
-  const nlohmann::json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+  return read_decoder_spec(checkpoint::read_config_text(file), file);
+}
+
+DecoderSpec read_decoder_spec(std::string_view text, const std::string& file) {
+  const nlohmann::json json = checkpoint::parse_config(text, file);
   const ConfigObject config(json, file);
   const DecoderFamily family = read_family(config);
   refuse_unsupported_keys(config);
@@ -225,7 +262,7 @@ DecoderSpec load_decoder_spec(const std::string& folder) {
   DecoderSpec spec =
       family == DecoderFamily::gpt2
           ? read_gpt2_spec(config)
-          : read_rotary_spec(config, kDecoderDefaults[static_cast<size_t>(family) - 1]);
+          : read_rotary_spec(config, kDecoderDefaults[static_cast<size_t>(family) - 1], file);
   spec.ignored_keys = unknown_keys(config);
   return spec;
 }

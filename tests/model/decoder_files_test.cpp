@@ -96,6 +96,25 @@ TEST_F(DecoderFilesTest, PartsThatRaptLacksAreRejectedByTheKey) {
   rejects("layer_types", {"full_attention", "chunked_attention"}, "sliding_attention alone");
 }
 
+TEST_F(DecoderFilesTest, RopeThatDoesNotFitIsRejectedByTheKey) {
+  const auto rejects = [&](const Json& rope, const std::string& part) {
+    expect_config(
+        ErrorCode::format, [&](Json& j) { j["rope_parameters"] = rope; },
+        "config.json: rope_parameters: rotary: ", part);
+  };
+  rejects({{"rope_theta", 0.5}}, "theta");
+  rejects({{"rope_type", "yarn"}, {"rope_theta", 1.0}, {"factor", 2.0}}, "theta above 1");
+  rejects({{"rope_type", "llama3"}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}},
+          "expected the first to be smaller");
+  expect_config(
+      ErrorCode::format,
+      [](Json& j) {
+        j.erase("rope_parameters");
+        j["rope_theta"] = 0.5;
+      },
+      "config.json: rope_theta: rotary: ");
+}
+
 // Sizes are compared with the tensors before memory is taken for them.
 TEST_F(DecoderFilesTest, SizesThatTheTensorsDoNotHaveAreRejected) {
   const int64_t most = model::kMostDecoderSize;
@@ -178,7 +197,6 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   EXPECT_TRUE(model::is_decoder_folder(folder_.path()));
   const model::DecoderInfo info = model::load_decoder_info(folder_.path());
   EXPECT_EQ(info.spec.ignored_keys, std::vector<std::string>{"unsloth_version"});
-  EXPECT_EQ(info.dtype, "F32");
   const model::DecoderModel model = model::load_decoder(folder_.path());
   int64_t mapped = 0, elements = 0;
   for (const LoadedTensor& tensor : model.loaded) {
@@ -191,12 +209,18 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   EXPECT_EQ(info.copied_bytes, norms * size_of(DType::f32));
   EXPECT_EQ(info.parameters, elements + norms);
   take("mistral");
-  EXPECT_EQ(model::load_decoder_info(folder_.path()).dtype, "BF16");
   EXPECT_EQ(model::load_decoder(folder_.path()).tokens.dtype, DType::bf16);
   take("gpt2");
   EXPECT_GT(model::load_decoder_info(folder_.path()).copied_bytes, 0);
   take("bert");
   EXPECT_FALSE(model::is_decoder_folder(folder_.path()));
+  for (const auto& [type, expected] : {std::pair("phi3", "expected one of bert, "),
+                                       std::pair("mixtral", "mixtures of experts are not read")}) {
+    change([type = type](Json& j) { j["model_type"] = type; });
+    expect_error(
+        ErrorCode::unsupported, [&] { model::is_decoder_folder(folder_.path()); }, expected,
+        "distilbert, gpt2, llama, mistral");
+  }
 }
 
 TEST_F(DecoderFilesTest, NamesWithoutAPrefixBuffersAndF64AreRead) {

@@ -28,6 +28,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rapt/model/encoder_model.h"
@@ -71,7 +72,7 @@ struct DecoderSpec {
   double score_cap = 0, logit_cap = 0;     // softcaps; 0: none
   double embedding_scale = 1;              // of rows of the table of tokens
   bool tied_head = false;                  // the head is the table of tokens
-  // Keys of config.json that rapt does not know. transformers' class does not compute with them.
+  // Keys of config.json that rapt does not know. It assumes that they change no number.
   std::vector<std::string> ignored_keys = {};
 
   // GPT-2's blocks: LayerNorm, a table of positions, no gate.
@@ -112,8 +113,8 @@ class DecoderModel final : public nn::DecodingModel {
               const nn::Run& run, const nn::DecodingWeights& weights = {}) const override;
 };
 
-// Does config.json name one of kDecoderFamilyNames? Throws Error(io, format) for a config that is
-// missing or malformed.
+// Does config.json name one of kDecoderFamilyNames, and not one of kEncoderFamilyNames? Throws
+// Error(unsupported) for other models, Error(io, format) for a config that is missing or malformed.
 bool is_decoder_folder(const std::string& folder);
 
 // Reads config.json alone. Throws Error(format, unsupported) as read_model_config(), and
@@ -121,13 +122,15 @@ bool is_decoder_folder(const std::string& folder);
 // mixtures of experts, and for each key that changes numbers in a way that rapt lacks.
 DecoderSpec load_decoder_spec(const std::string& folder);
 
+// The same from the text of a config.json; `file` stands for its path in messages.
+DecoderSpec read_decoder_spec(std::string_view json, const std::string& file);
+
 // What a folder holds, for people and before memory is taken.
 struct DecoderInfo {
   DecoderSpec spec;          // with the keys that are ignored
   int64_t parameters = 0;    // elements of all tensors that the model has
   int64_t mapped_bytes = 0;  // of tensors that are read where they lie
   int64_t copied_bytes = 0;  // of tensors that are copied, as copies
-  std::string dtype;         // of the table of tokens, as the file writes it: "BF16"
 };
 
 // Reads config.json and the headers of the tensors. Throws as load_decoder(), except for the values
