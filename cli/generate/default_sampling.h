@@ -1,8 +1,7 @@
 #pragma once
 // How tokens are drawn unless options say otherwise: by `rapt generate`, and in the samples of
-// `rapt train`. Small models give much probability to tokens that do not fit; a lower temperature
-// and the least share of the greatest probability leave most of them out (Nguyen et al. 2024,
-// arXiv:2407.01082).
+// `rapt train`. A temperature below 1 makes improbable tokens rarer; min_p leaves out those with less
+// than a share of the greatest probability (Nguyen et al. 2024, arXiv:2407.01082).
 #include "rapt/generation/sampler.h"
 
 namespace rapt::cli {

@@ -30,7 +30,8 @@ class ConfigObject {
   bool has(const char* key) const;
   // Is there a null? transformers takes it as no value, even where an absent key has one.
   bool is_null(const char* key) const;
-  // Does a value stand for nothing done: null, false, 0, 1 or an empty list, or none at all?
+  // May a value of a switch, a factor, a count or a list mean that nothing is done: null, false, 0,
+  // 1, an empty list, or none at all?
   bool is_neutral(const char* key) const;
   // All keys, in the order of their letters.
   std::vector<std::string> keys() const;

@@ -47,7 +47,8 @@ constexpr std::string_view kReadKeys[] = {"activation_function",
                                           "use_sliding_window",
                                           "vocab_size"};
 
-// Of training, of tokenizers, of other results, and how numbers are computed but not which.
+// Keys of training, of tokenizers and of other results, and keys that choose an implementation,
+// which changes no number.
 constexpr std::string_view kWithoutEffect[] = {"_attn_implementation",
                                                "_attn_implementation_autoset",
                                                "_name_or_path",

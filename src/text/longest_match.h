@@ -1,6 +1,6 @@
 #pragma once
-// The longest text of a table that a word begins with. Sorted, and not hashed: nobody who makes a
-// file can make it slow.
+// The longest text of a table that a word begins with. Sorted, and not hashed: however
+// a file chooses its texts, a search takes a bisection for each byte of the longest match.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -101,6 +101,9 @@ TEST(ByteFallback, SchemesOfMetaspace) {
   EXPECT_EQ(read(metaspace_file("never")).encode("a<s>a"), (Ids{kA, 1, kA}));
   EXPECT_EQ(read(metaspace_file("first")).encode("<s>a"), (Ids{1, kA}));
   EXPECT_EQ(read(metaspace_file("always")).encode(" a"), Ids{kMarkA});  // there is one already
+  Json absent = metaspace_file("never");
+  absent["pre_tokenizer"].erase("prepend_scheme");
+  EXPECT_EQ(read(absent).encode("a<s>a"), (Ids{kMarkA, 1, kMarkA}));
 }
 
 TEST(ByteFallback, ACharacterThatIsNoTokenBecomesItsBytes) {
@@ -171,6 +174,21 @@ TEST(ByteFallback, ALongWordTakesNoQuadraticTime) {
   EXPECT_EQ(tokenizer.encode(word), Ids(500'000, kAb));
 }
 
+TEST(ByteFallback, RememberedWordsHaveTheIdsOfTheWordsAlone) {
+  const text::Tokenizer tokenizer = read(metaspace_file("never"));
+  std::string text;
+  Ids expected;
+  for (int repeat = 0; repeat < 2; ++repeat)
+    for (size_t letters = 1; letters < 11; ++letters)
+      for (size_t bits = 0; bits < size_t{1} << letters; ++bits) {
+        std::string word = " ";
+        for (size_t i = 0; i < letters; ++i) word += (bits >> i) % 2 != 0 ? 'a' : 'b';
+        text += word;
+        tokenizer.encode(word, expected);
+      }
+  EXPECT_EQ(tokenizer.encode(text), expected);
+}
+
 TEST(ByteFallback, OtherPartsAreRejectedByName) {
   const auto expect_unsupported = [](const std::function<void(Json&)>& change, const char* what) {
     Json json = byte_fallback_file();
@@ -191,6 +209,14 @@ TEST(ByteFallback, OtherPartsAreRejectedByName) {
       "pre_tokenizer 'ByteLevel' beside byte_fallback");
   expect_unsupported([](Json& j) { j["pre_tokenizer"] = metaspace_file("first")["pre_tokenizer"]; },
                      "a normalizer beside pre_tokenizer Metaspace");
+  expect_unsupported(
+      [](Json& j) {
+        j = metaspace_file("first");
+        j["pre_tokenizer"].erase("split");
+      },
+      "Metaspace that splits");
+  expect_unsupported([](Json& j) { j["added_tokens"][1]["content"] = std::string(1025, 'a'); },
+                     "of 1025 bytes, more than 1024");
   expect_unsupported([](Json& j) { j["decoder"]["decoders"].erase(1); }, "decoder other than");
   expect_unsupported([](Json& j) { j["decoder"]["decoders"][3]["start"] = 2; }, "start '2'");
   expect_unsupported([](Json& j) { j["model"]["ignore_merges"] = true; }, "ignore_merges 'true'");

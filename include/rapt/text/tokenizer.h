@@ -42,7 +42,7 @@ class Tokenizer {
   void encode(std::string_view text, std::vector<int64_t>& ids) const;
 
   // The bytes of all tokens. Those of BPE need not be UTF-8: StreamDecoder (stream_decoder.h)
-  // returns whole characters. Where a file of byte fallback says so, without a blank at the
+  // returns whole characters. A file of byte fallback may say that decoding removes a blank at the
   // beginning. Throws Error(argument): an id out of range.
   std::string decode(std::span<const int64_t> ids) const;
 

@@ -8,9 +8,6 @@
 namespace rapt::text {
 namespace {
 
-// Longer words hardly come again.
-constexpr size_t kLongestRememberedWord = 64;
-
 // The bytes of a blank at the beginning of a text; 0: there is none.
 size_t leading_blank(std::string_view text) {
   if (text.starts_with(' ')) return 1;
@@ -63,14 +60,9 @@ void ByteFallbackBpe::Encoder::add(char32_t character, std::string_view bytes) {
 
 void ByteFallbackBpe::Encoder::encode_word(std::string_view word, bool blank_in_front) {
   const size_t begin = ids_.size();
-  const bool remembered = !blank_in_front && word.size() <= kLongestRememberedWord;
-  if (remembered) {
-    const auto [at, is_new] = met_.try_emplace(word, Range{begin, 0});
-    if (!is_new) {
-      const Range range = at->second;
-      for (size_t i = 0; i < range.count; ++i) ids_.push_back(ids_[range.begin + i]);
-      return;
-    }
+  if (const auto* const range = blank_in_front ? nullptr : met_.find(word)) {
+    for (size_t i = 0; i < range->count; ++i) ids_.push_back(ids_[range->begin + i]);
+    return;
   }
   merger_.clear();
   if (blank_in_front) add(kBlankMark, kBlankMarkBytes);
@@ -80,7 +72,7 @@ void ByteFallbackBpe::Encoder::encode_word(std::string_view word, bool blank_in_
     at += c.bytes;
   }
   merger_.merge(ids_);
-  if (remembered) met_[word].count = ids_.size() - begin;
+  if (!blank_in_front) met_.add(word, {begin, ids_.size() - begin});
 }
 
 void ByteFallbackBpe::Encoder::encode(std::string_view text, size_t begin, size_t end) {

@@ -8,11 +8,11 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/bpe/merge_table.h"
 #include "text/bpe/piece_merger.h"
+#include "text/bpe/remembered_words.h"
 #include "text/character_ids.h"
 
 namespace rapt::text {
@@ -57,16 +57,13 @@ class ByteFallbackBpe {
     void encode(std::string_view text, size_t begin, size_t end);
 
    private:
-    struct Range {
-      size_t begin, count;
-    };
     void encode_word(std::string_view word, bool blank_in_front);
     void add(char32_t character, std::string_view bytes);
 
     const ByteFallbackBpe& model_;
     std::vector<int64_t>& ids_;
     PieceMerger merger_;
-    std::unordered_map<std::string_view, Range> met_;  // where in ids_ the ids of a word are
+    RememberedWords met_;  // ranges of ids_
   };
 
  private:

@@ -3,11 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/bpe/merge_table.h"
 #include "text/bpe/piece_merger.h"
+#include "text/bpe/remembered_words.h"
 #include "text/bpe/split_pieces.h"
 #include "text/longest_match.h"
 
@@ -42,15 +42,12 @@ class ByteLevelBpe {
     void encode(std::string_view text, size_t begin, size_t end);
 
    private:
-    struct Range {
-      size_t begin, count;
-    };
     void encode_piece(std::string_view piece);
 
     const ByteLevelBpe& model_;
     std::vector<int64_t>& ids_;
     PieceMerger merger_;
-    std::unordered_map<std::string_view, Range> met_;  // where in ids_ the ids of a piece are
+    RememberedWords met_;  // ranges of ids_
   };
 
  private:

@@ -83,10 +83,13 @@ BlankInFront read_metaspace(const Json& metaspace, const std::string& file) {
   check_settings(metaspace, "pre_tokenizer Metaspace",
                  {{"type", required, {}},
                   {"replacement", required, {kMark}},
-                  {"prepend_scheme", required, {"never", "first", "always"}},
-                  {"split", required, {false}}},
+                  {"prepend_scheme", optional, {"never", "first", "always"}},
+                  {"split", optional, {false}}},
                  file);
-  const std::string& scheme = metaspace["prepend_scheme"].get_ref<const std::string&>();
+  // metaspace.rs: what absent settings are.
+  if (!metaspace.contains("split"))
+    fail_unsupported(file, "pre_tokenizer Metaspace that splits, as one without 'split' does,");
+  const std::string scheme = metaspace.value("prepend_scheme", "always");
   if (scheme == "never") return BlankInFront::never;
   return scheme == "first" ? BlankInFront::text : BlankInFront::parts;
 }

@@ -76,7 +76,7 @@ ByteLevelBpe read_bpe(const Json& json, const Vocabulary& vocabulary,
                   // What happens to unknown characters: no byte is unknown.
                   {"unk_token", optional, {}},
                   {"fuse_unk", optional, {}},
-                  {"byte_fallback", optional, {}},
+                  {"byte_fallback", optional, {false}},
                   {"continuing_subword_prefix", optional, {nullptr, ""}},
                   {"end_of_word_suffix", optional, {nullptr, ""}},
                   {"ignore_merges", optional, {false, true}},

@@ -10,6 +10,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Bytes of an added token, at most: each place of a text is compared with them.
+constexpr size_t kLongestAddedToken = 1024;
+
 // The id of a token, below `count`. A vocabulary has many: only an error names the token.
 size_t read_id(const Json& value, size_t count, const std::string& token, const std::string& file) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= count)
@@ -46,6 +49,10 @@ AddedToken read_added(const Json& token, const Vocabulary& vocabulary, size_t ne
   if (!token["content"].is_string() || token["content"].get_ref<const std::string&>().empty())
     fail_malformed(file, "added token: expected a text 'content', got " + shown(token["content"]));
   const auto& content = token["content"].get_ref<const std::string&>();
+  if (content.size() > kLongestAddedToken)
+    fail_unsupported(file, "added token " + rapt::in_quotes(content) + " of " +
+                               std::to_string(content.size()) + " bytes, more than " +
+                               std::to_string(kLongestAddedToken) + ",");
   const auto known = vocabulary.ids.find(content);
   const Json expected = known == vocabulary.ids.end() ? Json(next_id) : *known;
   if (token["id"] != expected)

@@ -50,7 +50,7 @@ int rank_of(char32_t c) {
 struct NfcPart {
   char32_t value;
   int rank;
-  int added;  // 1 less the characters of the source that it stands for
+  int added;  // 1 minus the number of source characters that it stands for
 };
 
 template <class Add>
