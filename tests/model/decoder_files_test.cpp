@@ -277,12 +277,24 @@ TEST_F(DecoderFilesTest, ShardsThatAreMissingOrElsewhereAreRejected) {
   take("gemma2");
   const std::string index = folder_ / "model.safetensors.index.json";
   const Json named = Json::parse(file_bytes(index));
-  for (const std::string name : {"../model.safetensors", "/etc/passwd", "absent.safetensors"}) {
+  const std::string shard = named["weight_map"].begin().value();
+  const ScratchFolder elsewhere;
+  std::filesystem::copy(folder_ / shard, elsewhere / shard);
+  const std::string up =
+      "../" + std::filesystem::path(elsewhere.path()).filename().string() + "/" + shard;
+  ASSERT_TRUE(std::filesystem::exists(folder_ / up));
+  const auto rejects = [&](ErrorCode code, const std::string& name, const std::string& part) {
     Json changed = named;
-    changed["weight_map"].begin().value() = name;
+    for (auto& one : changed["weight_map"])
+      if (one == shard) one = name;
     std::ofstream(index, std::ios::binary) << changed.dump();
-    EXPECT_THROW(model::load_decoder(folder_.path()), Error) << name;
-  }
+    expect_error(
+        code, [&] { model::load_decoder(folder_.path()); }, part);
+  };
+  constexpr const char* kOfTheFolder = "the name of a file in the same folder";
+  rejects(ErrorCode::format, up, kOfTheFolder);
+  rejects(ErrorCode::format, elsewhere / shard, kOfTheFolder);
+  rejects(ErrorCode::io, "absent.safetensors", "absent.safetensors");
 }
 
 }  // namespace
