@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "largest_allocation.h"
 #include "rapt/error.h"
 #include "rapt/model/encoder_model.h"
 #include "rapt/model/pooling.h"
@@ -12,6 +13,10 @@
 using namespace rapt;
 
 namespace {
+
+// A value in an array has 16 bytes and at least 2 of text, in a list with up to twice the room that
+// it needs; a class has 32 and at least 3 of text.
+constexpr size_t kBytesPerByte = 22, kBytesBeyond = 8192;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -54,8 +59,10 @@ void expect_errors_alone(const Read& read) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view given(reinterpret_cast<const char*>(data), size);
+  fuzz::begin_watching();
   const size_t config = std::min(given.find('\0'), size);
   expect_errors_alone([&] { read_config(given.substr(0, config)); });
   expect_errors_alone([&] { read_others(given.substr(std::min(config + 1, size))); });
+  require(fuzz::largest_allocation <= kBytesPerByte * size + kBytesBeyond);
   return 0;
 }
