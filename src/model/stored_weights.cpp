@@ -29,7 +29,7 @@ double stored_number(const TensorView& view, int64_t i) {
   }
 }
 
-std::string_view name_of(const StoredTensor* tensor) { return tensor->name; }
+std::string_view stored_name(const StoredTensor* tensor) { return tensor->name; }
 
 LoadedTensor own(Tensor tensor) {
   const TensorView view = tensor.view();
@@ -55,12 +55,12 @@ StoredWeights::StoredWeights(const std::string& folder, const std::string& prefi
   const auto begins = [&](const StoredTensor& t) { return t.name.starts_with(prefix); };
   if (std::ranges::any_of(file_.tensors, begins)) prefix_ = prefix;
   for (const StoredTensor& tensor : file_.tensors) by_name_.push_back(&tensor);
-  std::ranges::sort(by_name_, {}, name_of);
+  std::ranges::sort(by_name_, {}, stored_name);
   used_.resize(file_.tensors.size());
 }
 
 const StoredTensor* StoredWeights::lookup(std::string_view name) const {
-  const auto at = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  const auto at = std::ranges::lower_bound(by_name_, name, {}, stored_name);
   return at == by_name_.end() || (*at)->name != name ? nullptr : *at;
 }
 
