@@ -1,7 +1,7 @@
 #pragma once
 // How tokens are drawn unless options say otherwise: by `rapt generate`, and in the samples of
-// `rapt train`. A temperature below 1 makes improbable tokens rarer; min_p leaves out those with less
-// than a share of the greatest probability (Nguyen et al. 2024, arXiv:2407.01082).
+// `rapt train`. A temperature below 1 makes improbable tokens rarer; min_p leaves out those with
+// less than a share of the greatest probability (Nguyen et al. 2024, arXiv:2407.01082).
 #include "rapt/generation/sampler.h"
 
 namespace rapt::cli {
