@@ -65,7 +65,7 @@ class MultiHeadBackward {
   }
 
   void operator()() {
-    for (int64_t first = 0; first < layer_.num_kv_heads; first += group_) {
+    for (int64_t first = 0; first < layer_.num_kv_heads; first = group_after(first)) {
       const Arena::Frame frame(run_.scratch);
       if (grouped()) begin_group(first);
       attention_gradients();
@@ -76,12 +76,18 @@ class MultiHeadBackward {
       for (const ProjectedPart& part : parts())
         if (part.gradient.defined()) weight_gradients(part);
       input_gradients();
-      add_ = true;                // the next group
-      if (run_.counts()) return;  // the first group is the largest
+      add_ = true;  // the next group
     }
   }
 
  private:
+  // A counting run computes the first group, like which all but the last are, and the last. The
+  // last may be smaller and yet need more: fewer heads may be given to more workers.
+  int64_t group_after(int64_t first) const {
+    const int64_t last = (layer_.num_kv_heads - 1) / group_ * group_;
+    return run_.counts() && first < last ? last : first + group_;
+  }
+
   std::span<const ProjectedPart> parts() const {
     return {parts_, static_cast<size_t>(part_count_)};
   }
