@@ -417,7 +417,8 @@ struct MatrixKernels {
   // sums [rows] += the sums of packed rows over their terms.
   void (*add_left_sums)(const E* packed, int64_t terms, int64_t rows, E* sums) noexcept;
   // out [rows, columns] = x [rows, dims] weight [columns, dims]^T for few rows, in sums of `block`
-  // terms. Dense rows. `in_memory`: the weight is in no cache. By the DType of the weight.
+  // terms. Dense rows. `in_memory`: the weight is assumed to be in no cache. By the DType of the
+  // weight.
   void (*few_rows[kStorageTypes])(const E* x, int64_t x_stride, int64_t rows, const void* weight,
                                   int64_t row_stride, int64_t columns, int64_t dims, int64_t block,
                                   bool in_memory, E* out, int64_t out_stride) noexcept;

@@ -7,8 +7,9 @@
 namespace rapt {
 namespace {
 
-// Weights of few rows that are larger are read from memory: the others of such a model have taken
-// the caches since.
+// Larger weights of few rows are assumed to be in no cache: a model's other weights are read
+// between two uses. A weight that is used again and again stays in the L3, where another order is
+// faster for one row; docs/decisions/products_without_blas.md has both.
 constexpr int64_t kWeightInCaches = 4 << 20;
 
 template <class E>

@@ -92,8 +92,12 @@ RAPT_INLINE int64_t cached_weight(const E* x, int64_t x_stride, const typename S
   return c;
 }
 
-// A weight in memory: kLanes streams, each of rows that follow one another. More streams, or new
-// ones every few KiB, are read more slowly (docs/decisions/products_without_blas.md).
+// The most places at which a weight in memory is read at once: more are read more slowly
+// (docs/decisions/products_without_blas.md).
+constexpr int kMostStreams = 8;
+
+// A weight in memory: kLanes streams, each of rows that follow one another. New streams every few
+// KiB are read more slowly (on the same page).
 // Returns the columns that are computed.
 template <class V, class S, int Rows, class E = typename V::Element>
 RAPT_INLINE int64_t streamed_weight(const E* x, int64_t x_stride, const typename S::Stored* weight,
@@ -119,7 +123,7 @@ RAPT_NOINLINE void few_rows_of(const E* x, int64_t x_stride, const typename S::S
                                bool in_memory, E* out, int64_t out_stride) {
   int64_t c = 0;
   if (dims % V::kLanes == 0 && dims > 0) {
-    if (in_memory)
+    if (V::kLanes <= kMostStreams && in_memory)
       c = streamed_weight<V, S, Rows>(x, x_stride, weight, row_stride, columns, dims, block, out,
                                       out_stride);
     else
@@ -132,7 +136,7 @@ RAPT_NOINLINE void few_rows_of(const E* x, int64_t x_stride, const typename S::S
 }
 
 // out [rows, columns] = x weight^T, the weight's rows `row_stride` apart and dense. `in_memory`:
-// the weight is in no cache.
+// the weight is assumed to be in no cache.
 template <class V, class S, class E = typename V::Element>
 void few_rows(const E* x, int64_t x_stride, int64_t rows, const void* from, int64_t row_stride,
               int64_t columns, int64_t dims, int64_t block, bool in_memory, E* out,
