@@ -17,7 +17,12 @@ namespace rapt::conformance {
 namespace {
 
 const Graph* graph_of(const Node& node, const char* name) {
-  return node.has(name) ? node.attributes.at(name).graph.get() : nullptr;
+  if (!node.has(name)) return nullptr;
+  const Graph* const graph = node.attributes.at(name).graph.get();
+  if (!graph)
+    throw Error(ErrorCode::format,
+                std::string("FlexAttention: the attribute ") + name + " holds no graph");
+  return graph;
 }
 
 // Whether all elements are >= 0: relu returns these as they are.

@@ -11,7 +11,9 @@
 namespace rapt::conformance {
 namespace {
 
-constexpr double kMostInteger = 9007199254740992.0;  // 2^53
+// Integers are below 2^53 in size: f64 holds 2^53, too, but as the rounded 2^53 + 1 as well.
+constexpr double kIntegers = 9007199254740992.0;
+constexpr int64_t kMostElements = 1 << 24;  // of a tensor: 128 MiB of f64
 
 // A dense row-major tensor whose elements are stored as f64.
 struct Value {
@@ -28,8 +30,8 @@ double rounded_to(DType dtype, double x, const Node& node) {
   if (dtype == DType::f32) return static_cast<float>(x);
   if (dtype == DType::f64) return x;
   if (dtype == DType::boolean) return x != 0 ? 1 : 0;
-  if (!(std::abs(x) <= kMostInteger))
-    fail_node(node, ErrorCode::overflow, "an integer beyond 2^53");
+  if (!(std::abs(x) < kIntegers))
+    fail_node(node, ErrorCode::overflow, "an integer of 2^53 or more");
   return std::trunc(x);
 }
 
@@ -53,11 +55,27 @@ void with_elements(Tensor& tensor, const Use& use) {
   }
 }
 
+// The elements of a tensor, known before its memory is taken.
+int64_t bounded_count(Shape dims) {
+  const int64_t count = element_count(dims);
+  if (count > kMostElements)
+    throw Error(ErrorCode::unsupported, "graph: a tensor " + to_string(dims) +
+                                            "; expected at most " + std::to_string(kMostElements) +
+                                            " elements");
+  return count;
+}
+
 Value value_of(const TensorView& view) {
+  bounded_count(view.dims());
   Value value{view.dtype, {view.dims().begin(), view.dims().end()}, {}};
   Tensor dense = Tensor::copy_of(view);
   with_elements(dense, [&](auto elements) {
-    for (const auto x : elements) value.elements.push_back(static_cast<double>(x));
+    for (const auto x : elements) {
+      const auto element = static_cast<double>(x);
+      if (value.dtype == DType::i64 && !(std::abs(element) < kIntegers))
+        throw Error(ErrorCode::overflow, "graph: an integer of 2^53 or more");
+      value.elements.push_back(element);
+    }
   });
   return value;
 }
@@ -79,6 +97,13 @@ const Value& argument_of(const Node& node, const Arguments& in, size_t i) {
     fail_node(node, ErrorCode::format,
               "input " + std::to_string(i) + " of " + std::to_string(in.size()));
   return *in[i];
+}
+
+const std::vector<double>& integers_of(const Node& node, const Value& value) {
+  if (value.dtype != DType::i64)
+    fail_node(node, ErrorCode::format,
+              std::string(rapt::name_of(value.dtype)) + "; expected integers of i64");
+  return value.elements;
 }
 
 double scalar_of(const Node& node, const Arguments& in, size_t i) {
@@ -129,7 +154,7 @@ using Elementwise = std::function<double(const double* x)>;
 
 Value elementwise(const Node& node, const Arguments& in, DType dtype, const Elementwise& f) {
   Value out{dtype, broadcast_dims(node, in), {}};
-  const int64_t count = element_count(out.dims);
+  const int64_t count = bounded_count(out.dims);
   double x[3] = {};
   for (int64_t at = 0; at < count; ++at) {
     for (size_t i = 0; i < in.size(); ++i)
@@ -205,9 +230,10 @@ Value gather(const Node& node, const Arguments& in) {
     fail_node(node, ErrorCode::unsupported, "expected axis 0 of a tensor that has one");
   Value out{data.dtype, indices.dims, {}};
   out.dims.insert(out.dims.end(), data.dims.begin() + 1, data.dims.end());
+  bounded_count(out.dims);
   const auto length = static_cast<double>(data.dims[0]);
   const auto slice = element_count(Shape(data.dims).subspan(1));
-  for (const double given : indices.elements) {
+  for (const double given : integers_of(node, indices)) {
     const double index = given < 0 ? given + length : given;
     if (!(index >= 0 && index < length))
       fail_node(node, ErrorCode::argument, "an index beyond the end");
@@ -222,26 +248,30 @@ Value range_of(const Node& node, const Arguments& in) {
   const double start = scalar_of(node, in, 0), limit = scalar_of(node, in, 1);
   const double delta = scalar_of(node, in, 2);
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
-  if (!(count <= 1e6))
-    fail_node(node, ErrorCode::unsupported, "expected at most a million numbers");
+  if (!(count <= static_cast<double>(kMostElements)))
+    fail_node(node, ErrorCode::unsupported,
+              "expected at most " + std::to_string(kMostElements) + " numbers");
   Value out{in[0]->dtype, {static_cast<int64_t>(count)}, {}};
   for (double i = 0; i < count; ++i)
     out.elements.push_back(rounded_to(out.dtype, start + i * delta, node));
   return out;
 }
 
-// A length of 0 is that of the input, -1 what is left.
+// A length of 0 is that of the input, -1 (one at most) what is left.
 Value reshape(const Node& node, const Arguments& in) {
   require_known(node, {});
   Value out = argument_of(node, in, 0);
-  const std::vector<double>& asked = argument_of(node, in, 1).elements;
+  const std::vector<double>& asked = integers_of(node, argument_of(node, in, 1));
   const auto count = static_cast<int64_t>(out.elements.size());
   std::vector<int64_t> dims;
-  int64_t known = 1;
+  int64_t known = 1, open = 0;
   for (size_t i = 0; i < asked.size(); ++i) {
     const bool copied = asked[i] == 0 && i < out.dims.size();
     dims.push_back(copied ? out.dims[i] : static_cast<int64_t>(asked[i]));
-    if (dims.back() != -1) known *= dims.back();
+    open += dims.back() == -1;
+    if (dims.back() < -1 || open > 1 ||
+        (dims.back() != -1 && __builtin_mul_overflow(known, dims.back(), &known)))
+      fail_node(node, ErrorCode::shape, to_string(out.dims) + " as " + to_string(dims));
   }
   for (int64_t& length : dims)
     if (length == -1) length = known == 0 ? 0 : count / known;

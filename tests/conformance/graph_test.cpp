@@ -130,9 +130,40 @@ TEST(Graph, Errors) {
          GraphOfX().with("a", integers({2})).node("Gather", {"x", "a"}, "y"), x);
   expect("an integer by 0", GraphOfX().with("a", integers({0})).node("Div", {"x", "a"}, "y"),
          integers({1}));
-  expect("beyond 2^53", GraphOfX().node("Mul", {"x", "x"}, "y"), integers({int64_t{1} << 27}));
+  expect("2^53 or more", GraphOfX().node("Mul", {"x", "x"}, "y"), integers({int64_t{1} << 27}));
+  GraphOfX itself;
+  itself.with("0", integers({0})).node("Add", {"x", "0"}, "y");
+  expect("2^53 or more", itself, integers({(int64_t{1} << 53) + 1}));
+  expect("2^53 or more", itself, integers({-(int64_t{1} << 53)}));
+  expect("accepted", itself, integers({(int64_t{1} << 53) - 1}));
   expect("[2] as [3]", GraphOfX().with("a", integers({3})).node("Reshape", {"x", "a"}, "y"), x);
   expect("one input and one output", GraphOfX(), x);
+}
+
+TEST(Graph, RejectsShapesAndIndicesThatAreNone) {
+  const auto error_of = [](const char* op, Tensor second, const Tensor& x) {
+    return GraphOfX().with("a", std::move(second)).node(op, {"x", "a"}, "y").error_of(x);
+  };
+  const auto expect = [](const std::string& error, const char* words) {
+    EXPECT_NE(error.find(words), std::string::npos) << error << " lacks: " << words;
+  };
+  const Tensor x = tensor<float>({1}, {1});
+  expect(error_of("Reshape", tensor<float>({1}, {1e30f}), x), "expected integers");
+  expect(error_of("Gather", tensor<float>({1}, {0.5f}), x), "expected integers");
+  expect(error_of("Reshape", integers({-1, -1}), x), "[1] as [-1, -1]");
+  expect(error_of("Reshape", integers({-2, 1}), x), "[1] as [-2]");
+  const int64_t large = int64_t{1} << 52;
+  expect(error_of("Reshape", integers({large, large}), x), "[1] as");
+}
+
+TEST(Graph, LimitsItsTensors) {
+  GraphOfX square;
+  square.with("0", tensor<int64_t>({}, {0})).with("1", tensor<int64_t>({}, {1}));
+  square.with("column", integers({-1, 1})).with("row", integers({1, -1}));
+  square.node("Range", {"0", "x", "1"}, "all").node("Reshape", {"all", "column"}, "i");
+  square.node("Reshape", {"all", "row"}, "j").node("Add", {"i", "j"}, "y");
+  const std::string error = square.error_of(tensor<int64_t>({}, {5000}));
+  EXPECT_NE(error.find("[5000, 5000]; expected at most 16777216"), std::string::npos) << error;
 }
 
 }  // namespace
