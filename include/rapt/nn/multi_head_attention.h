@@ -197,8 +197,11 @@ struct MultiHeadGradients {
 // workspace; with Memory::low in the context attention takes two passes (backward.h). For k_len of
 // 4 embed_dim and more the heads are computed in groups where the gradients of all projections
 // would exceed 64 MiB: a group has gradients of 32 MiB, or one key head. Not so beside qk_norm, a
-// method, gradients of a bias or of relative positions, and in 16 bits. Errors of the options are
-// found before a gradient of a parameter changes; d_x is unspecified then.
+// method, gradients of a bias or of relative positions, and in 16 bits. With rotary embedding or
+// cosine attention every group still transforms the keys of all heads, into rows x kv numbers. d_x
+// sums over the groups one after the other; their number depends on batch and length, so d_x of a
+// sequence may have other bits alone than in a batch. Errors of the options are found before a
+// gradient of a parameter changes; d_x is unspecified then.
 void backward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
               const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
               bool add = false, const MultiHeadCall& call = {},
