@@ -83,14 +83,16 @@ struct BackwardRequest {
 // `state.statistic` (lse) come from a forward call with the same inputs and options.
 struct BackwardInputs {
   AttentionState state;
-  TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype
+  TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype, or
+                                // with the heads of request.heads alone
   TensorView d_statistic = {};  // [..., q_len], f32 (f64 for f64): gradient of lse; absent: 0
   TensorView d_weights = {};    // of the weights of options.weights, with their shape and dtype;
                                 // absent: 0. Not for WeightsStage::scores
 };
 
 // The outputs of a call with the caller's memory. Each member must be given exactly if its gradient
-// is requested. d_query, d_key and d_value have the shapes of query, key and value.
+// is requested. d_query, d_key and d_value have the shapes of query, key and value, or with
+// request.heads those of the matrices that these heads read.
 struct GradientOutputs {
   TensorView d_query = {};  // the query's dtype or request.dtype; also d_key and d_value
   TensorView d_key = {};

@@ -13,6 +13,12 @@ namespace {
 
 // Work relative to the two products of the forward pass: five products in one pass, seven in two.
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
+double products_of(const Problem& p, const WantedGradients& wanted) {
+  const double products = wanted.two_passes ? kProductsOfTwoPasses : kProducts;
+  if (wanted.heads.count == 0) return products;
+  return products * static_cast<double>(wanted.heads.count) /
+         static_cast<double>(p.leading[p.leading_rank - 1]);
+}
 
 // Rejects gradients summed over heads whose rows are rotated by different angles: such a sum cannot
 // be rotated back.
@@ -52,9 +58,9 @@ struct PreparedBackward : PreparedCall<E> {
   BackwardLayout<E> layout;
 
   PreparedBackward(const CheckedCall& call, const WantedGradients& wanted_of_call)
-      : PreparedCall<E>(prepare<E>(
-            call, {PassKind::backward, wanted_of_call.two_passes ? kProductsOfTwoPasses : kProducts,
-                   wanted_of_call.normalizer_parameters})),
+      : PreparedCall<E>(
+            prepare<E>(call, {PassKind::backward, products_of(call.problem, wanted_of_call),
+                              wanted_of_call.normalizer_parameters})),
         wanted(wanted_of_call),
         plan(backward_plan(call, wanted, *this)),
         layout(backward_layout(call, wanted, plan, this->kernels)) {

@@ -2,9 +2,12 @@
 // of options that allows a part.
 #include <gtest/gtest.h>
 
+#include <cfloat>
 #include <numeric>
 
 #include "gradients/valid_gradient_call.h"
+#include "rapt/method/mean.h"
+#include "rapt/tangents.h"
 #include "support/executors.h"
 #include "support/expect_error.h"
 
@@ -87,11 +90,16 @@ TEST(HeadRanges, AddUpSharedNumbers) {
   };
   const rapt::Gradients whole = gradients({0, 4}), low = gradients({0, 2}),
                         high = gradients({2, 2});
+  call.request.key = call.request.value = false;  // which heads share
+  std::vector<rapt::Gradients> of_heads;
+  for (int64_t head = 0; head < 4; ++head) of_heads.push_back(gradients({head, 1}));
   for (const auto tensor : {&rapt::Gradients::d_scale, &rapt::Gradients::d_score_parameters}) {
-    const double sum = (low.*tensor).values<double>()[0] + (high.*tensor).values<double>()[0];
-    const double expected = (whole.*tensor).values<double>()[0];
-    EXPECT_NE((high.*tensor).values<double>()[0], 0);
-    EXPECT_NEAR(sum, expected, 1e-14 * std::abs(expected));
+    const auto number = [&](const rapt::Gradients& g) { return (g.*tensor).values<double>()[0]; };
+    double sizes = 0;
+    for (const rapt::Gradients& g : of_heads) sizes += std::abs(number(g));
+    EXPECT_NE(number(high), 0);
+    // The numbers of 4 heads in 2 batches are added in two orders of 7 additions each.
+    EXPECT_NEAR(number(low) + number(high), number(whole), 7 * DBL_EPSILON * sizes);
   }
 }
 
@@ -116,6 +124,55 @@ TEST(HeadRanges, RejectsWhatIsNoPartOfTheHeads) {
   expect_rejected(ErrorCode::unsupported, {"share", "multiples of 2"}, {0, 3});
   expect_rejected(ErrorCode::unsupported, {"gradient of a bias"}, {0, 2}, true);
   expect_rejected(ErrorCode::shape, {"d_output", "[2, 2, 5, 3]"}, {0, 2});
+}
+
+TEST(HeadRanges, AreRejectedBesideMethodsTablesAndTangents) {
+  ValidGradientCall call;
+  call.attend();
+  call.request.heads = {0, 2};
+  expect_error(ErrorCode::unsupported, {"tangents of a part of the heads"}, [&] {
+    attention_backward_jvp(call.query, call.key, call.value, call.options, call.inputs, {}, {},
+                           call.request);
+  });
+  const auto compute = [&] {
+    scaled_dot_product_attention_backward(call.query, call.key, call.value, call.options,
+                                          call.inputs, call.request);
+  };
+  const rapt::Mean mean;
+  call.options.method = &mean;
+  expect_error(ErrorCode::unsupported, {"part of the heads", "a method"}, compute);
+  call.options.method = nullptr;
+  const Tensor table = filled(DType::f32, {11, 8}, 1);
+  call.options.relative.key_rows = table;
+  call.request.relative = true;
+  expect_error(ErrorCode::unsupported, {"part of the heads", "relative positions"}, compute);
+}
+
+TEST(HeadRanges, MayBeAllHeads) {
+  ValidGradientCall call;
+  call.options.bias = call.b;
+  call.attend();
+  call.request.bias = true;
+  const auto compute = [&](const TensorView& query, const TensorView& key, const TensorView& value,
+                           const BackwardInputs& inputs, const HeadRange& heads) {
+    call.request.heads = heads;
+    return scaled_dot_product_attention_backward(query, key, value, call.options, inputs,
+                                                 call.request);
+  };
+  const rapt::Gradients none = compute(call.query, call.key, call.value, call.inputs, {});
+  const rapt::Gradients all = compute(call.query, call.key, call.value, call.inputs, {0, 4});
+  EXPECT_TRUE(same_bits(all.d_query, none.d_query));
+  EXPECT_TRUE(same_bits(all.d_bias, none.d_bias));
+  // Without leading dimensions there is one head.
+  const Tensor q = filled(DType::f32, {5, 8}, 1), k = filled(DType::f32, {7, 8}, 1),
+               v = filled(DType::f32, {7, 3}, 1), d = filled(DType::f32, {5, 3}, 1);
+  AttentionResult forward = scaled_dot_product_attention(q, k, v, call.options);
+  const BackwardInputs inputs{.state = forward.state(), .d_output = d};
+  EXPECT_TRUE(
+      same_bits(compute(q, k, v, inputs, {0, 1}).d_query, compute(q, k, v, inputs, {}).d_query));
+  expect_error(ErrorCode::argument, {"2 heads from head 0", "of the 1"}, [&] {
+    compute(q, k, v, inputs, {0, 2});
+  });
 }
 
 }  // namespace

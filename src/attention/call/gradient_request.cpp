@@ -199,10 +199,12 @@ void describe_gradients(const CheckedCall& call, const WantedGradients& w,
   put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, call.key.dims());
   put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype,
       call.value.dims());
+  // The matrices that a part of the heads reads. A part of the heads of one matrix was rejected.
   for (GradientSpec& spec : std::span(specs, w.heads.count > 0 ? 3 : 0))
     if (spec.rank > 2) {
       int64_t& matrices = spec.shape[spec.rank - 3];
-      matrices = matrices * w.heads.count / p.leading[p.leading_rank - 1];
+      const int64_t heads_of_matrix = p.leading[p.leading_rank - 1] / matrices;
+      matrices = w.heads.count / heads_of_matrix;
     }
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
       call.options.bias.dims());
