@@ -12,6 +12,13 @@ struct Rows {
   int64_t stride = 0;  // in the route's elements
 };
 
+// Whether a walk reads these keys or values in the caller's memory. Those far apart are packed once
+// and read for every work unit of the walk.
+template <class E>
+bool walked_in_place(const Operand& rows, int64_t dims, const RouteKernels<E>& route) {
+  return rows_in_place(rows, dims, route) && !far_apart(rows, dims);
+}
+
 // Scratch of GradientKeys: rows of the route's elements that cannot be read in place.
 struct GradientKeyPlaces {
   Place<std::byte> key;         // [pass_keys][head_dim]
@@ -24,8 +31,8 @@ struct GradientKeyPlaces {
     const RouteKernels<E>& route = scratch.kernels.route;
     const int64_t keys = scratch.plan.pass_keys;
     const int64_t key_bytes = scratch.packed_bytes(p.head_dim);
-    if (!keys_in_place(p, route)) scratch.worker.place(key, {keys, key_bytes});
-    if (!rows_in_place(p.value, p.value_dim, route))
+    if (!walked_in_place(p.key, p.head_dim, route)) scratch.worker.place(key, {keys, key_bytes});
+    if (!walked_in_place(p.value, p.value_dim, route))
       scratch.worker.place(value, {keys, scratch.packed_bytes(p.value_dim)});
     if (route.rounds() && scratch.wanted.query_sums())
       scratch.worker.place(summed_key, {keys, key_bytes});
@@ -116,9 +123,9 @@ class GradientKeys {
     const int64_t nth = nth_block(begin);
     loaded_ |= 1u << nth;
     finite_[nth] = {};
-    if (!rows_in_place(key_rows_, p_.head_dim, route_))
+    if (!walked_in_place(key_rows_, p_.head_dim, route_))
       pack(key_rows_, p_.head_dim, begin, count, route_.pack_keys, key_);
-    if (!rows_in_place(p_.value, p_.value_dim, route_))
+    if (!walked_in_place(p_.value, p_.value_dim, route_))
       pack(p_.value, p_.value_dim, begin, count, route_.pack_keys, value_);
     if (summed_key_.data != key_.data)
       pack(key_rows_, p_.head_dim, begin, count, route_.pack_values, summed_key_);
@@ -134,7 +141,7 @@ class GradientKeys {
 
   // Where the rows lie from the first key on: in the caller's memory, or packed.
   Rows place_of(const Operand& o, int64_t dims, const Place<std::byte>& packed) const noexcept {
-    if (rows_in_place(o, dims, route_)) return {tiles_.key_row(o, begin_), o.row_stride};
+    if (walked_in_place(o, dims, route_)) return {tiles_.key_row(o, begin_), o.row_stride};
     return {tiles_.at(packed), packed_stride(dims, route_.step)};
   }
   template <class Pack>

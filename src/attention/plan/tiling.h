@@ -194,8 +194,9 @@ inline int64_t packed_begin(int64_t begin, int64_t sequence, int64_t step) {
 }
 
 // Whether rows lie far apart, as those of one head do among the heads of a projection. A block of
-// them shares few sets of the L1, and each row has a page of its own: packing it once takes less
-// time than the products lose. Rows 1 KiB apart begin in 4 of the 64 sets of an L1.
+// them shares few sets of the L1, and each row has a page of its own. Rows 1 KiB apart begin in 4
+// of the 64 sets of an L1. The backward pass packs such rows, the forward pass does not
+// (docs/decisions/units_in_the_backward_pass.md).
 inline bool far_apart(int64_t row_stride, DType dtype, int64_t dims) {
   return row_stride > 4 * dims && row_stride * size_of(dtype) >= 1024;
 }
@@ -206,8 +207,7 @@ inline bool far_apart(const Operand& rows, int64_t dims) {
 // Whether the products read these rows in the caller's memory, without packing.
 template <class E>
 bool rows_in_place(const Operand& rows, int64_t dims, const RouteKernels<E>& route) {
-  return route.keys_in_place && rows.dim_stride == 1 && (dims & (route.step - 1)) == 0 &&
-         (route.reads_runs || !far_apart(rows, dims));
+  return route.keys_in_place && rows.dim_stride == 1 && (dims & (route.step - 1)) == 0;
 }
 // The same for keys, and for values as the output product reads them.
 template <class E>
@@ -216,8 +216,7 @@ bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
 }
 template <class E>
 bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
-  return route.values_in_place && p.value.dim_stride == 1 &&
-         (route.reads_runs || !far_apart(p.value, p.value_dim));
+  return route.values_in_place && p.value.dim_stride == 1;
 }
 
 }  // namespace rapt

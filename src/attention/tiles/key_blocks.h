@@ -113,9 +113,10 @@ class KeyBlocks {
     block.key_rows = key;
     block.key = key.data, block.key_stride = key.row_stride;
     if (!keys_in_place(p_, route_)) {
-      block.key = call_.layout.blocks.key.in(scratch_);
+      std::byte* const packed = call_.layout.blocks.key.in(scratch_);
       block.key_stride = packed_stride(p_.head_dim, route_.step);
-      pack(block, key, p_.head_dim, route_.pack_keys, block.key, block.key_stride);
+      pack(block, key, p_.head_dim, route_.pack_keys, packed, block.key_stride);
+      block.key = packed;
     }
     block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
@@ -123,9 +124,10 @@ class KeyBlocks {
     block.value_rows = value;
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
-      block.value = call_.layout.blocks.value.in(scratch_);
+      std::byte* const packed = call_.layout.blocks.value.in(scratch_);
       block.value_stride = packed_stride(p_.value_dim, route_.step);
-      pack(block, value, p_.value_dim, route_.pack_values, block.value, block.value_stride);
+      pack(block, value, p_.value_dim, route_.pack_values, packed, block.value_stride);
+      block.value = packed;
     }
     block.value_outside = exact_.find(value, count, p_.value_dim);
     return block;
@@ -156,12 +158,12 @@ class KeyBlocks {
  private:
   // Packs the loaded rows of a block, whose rows as stored are `from`, to their places in `to`.
   template <class Pack>
-  void pack(const KeyBlock& block, const RowsAt& from, int64_t dims, Pack pack_rows,
-            const std::byte* to, int64_t stride) const noexcept {
+  void pack(const KeyBlock& block, const RowsAt& from, int64_t dims, Pack pack_rows, std::byte* to,
+            int64_t stride) const noexcept {
     const int64_t first = block.loaded.begin - block.begin;
     const RowsAt rows = from.from(first);
     pack_rows(rows.data, rows.row_stride, rows.dim_stride, block.loaded.end - block.loaded.begin,
-              dims, const_cast<std::byte*>(to) + first * stride * route_.element_size);
+              dims, to + first * stride * route_.element_size);
   }
 
   const RowRun* runs_of(const RowsAt& rows, const CachedRows& cached, int64_t begin, int64_t count,
