@@ -13,6 +13,7 @@
 // Cost, for a tile of q queries and k keys: key_range and cover O(1); exclude O(k) where the keys
 // are the context, and O((k + a) log q) where they are tokens of the tree. a is the number of
 // ancestors that the queries have behind the first key; one that several of them share counts once.
+// The factor log q is that of a heap with at most one entry per query. Not measured.
 #include "rapt/mask/mask.h"
 
 namespace rapt {
