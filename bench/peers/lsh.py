@@ -6,7 +6,9 @@ the same rotations the outputs must agree; in several its first chunk looks back
 and each library draws rotations of its own.
 """
 import importlib.metadata
+import math
 import statistics
+import sys
 
 import numpy as np
 import torch
@@ -15,8 +17,11 @@ from reformer_pytorch import LSHAttention
 from rapt_by_ctypes import variant_of
 
 N, HEAD_DIM, CHUNK, ROUNDS, SEED = 8192, 64, 64, 4, 1
-GOAL = 5
+GOAL = 5  # an aim: no table in bench/results has this row yet
 NAME = f"lsh, causal, {ROUNDS} rounds, n={N}"
+# The largest difference of a row in which both libraries have the same pairs (LARGEST_DIFFERENCE of
+# compare.py), and the largest share of rows with other pairs: ties move tokens between chunks.
+DIFFERENCE_OF_SAME_PAIRS, SHARE_OF_TIES = 1e-4, 0.02
 # A call of the package takes seconds.
 SHARE_OF_ROUNDS, FEWEST_ROUNDS = 0.2, 3
 
@@ -44,7 +49,8 @@ def by_package(rows, value, hashes):
 
 
 def prepare(rapt):
-    """name -> call, and the largest difference of the outputs of one round."""
+    """name -> call, and the difference of the outputs of one round, in the same rows: infinite where
+    more rows differ than ties of hashes explain."""
     generator = np.random.default_rng(SEED)
     rows, value = (generator.standard_normal((1, N, HEAD_DIM), dtype=np.float32) for _ in range(2))
     torch.manual_seed(SEED)  # the package draws its rotations as they are drawn here
@@ -53,8 +59,11 @@ def prepare(rapt):
     package = by_package(rows, value, 1)().numpy()
     ours = by_rapt(rapt, rows, value, 1, rotations)()
     # A bucket differs where two projections tie within their rounding, and with it the rows of a
-    # chunk: the median is that of rows whose pairs are the same.
-    difference = float(np.median(np.abs(ours - package).max(-1)))
+    # chunk.
+    of_rows = np.abs(ours - package).max(-1)
+    same = of_rows <= DIFFERENCE_OF_SAME_PAIRS
+    print(f"{NAME}: {1 - same.mean():.2%} of the rows have other pairs", file=sys.stderr)
+    difference = float(of_rows[same].max()) if same.mean() >= 1 - SHARE_OF_TIES else math.inf
     return {"rapt": by_rapt(rapt, rows, value, ROUNDS),
             "package": by_package(rows, value, ROUNDS)}, difference
 
@@ -64,7 +73,8 @@ def head(of_others):
     return ["",
             f"LSH attention, d={HEAD_DIM}, one head, chunks of {CHUNK}, beside reformer-pytorch "
             f"{version} in PyTorch, in {rounds(of_others)} rounds of the clock. The difference is "
-            "the median of the rows' largest, in one round of hashes with the same rotations.",
+            "the largest of the rows with the same pairs, in one round of hashes with the same "
+            "rotations.",
             "",
             "| case | rapt ms | package ms | ratio | goal | | difference |",
             "|---|---:|---:|---:|---:|---|---:|"]

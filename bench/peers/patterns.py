@@ -4,9 +4,12 @@ PyTorch gets the same pairs twice: as a boolean tensor for scaled_dot_product_at
 nothing of its structure, and as the blocks of FlexAttention, where torch.compile can build it.
 """
 import statistics
+import sys
 
 import numpy as np
 import torch
+from torch._dynamo.exc import TorchDynamoException
+from torch._inductor.exc import CppCompileError
 from torch.nn.attention import flex_attention
 
 HEADS, HEAD_DIM, BLOCK = 2, 64, 64
@@ -21,6 +24,7 @@ class Case:
         self.name, self.n, self.goal = f"bigbird d={HEAD_DIM} n={n}", n, goal
 
 
+# The goals are aims: no table in bench/results has these rows yet.
 CASES = [Case(4096, 10), Case(16384, 40)]
 
 
@@ -55,7 +59,8 @@ def by_flex_attention(tensors, blocks):
                 return compiled(*tensors, block_mask=mask)
 
         call()
-    except Exception as error:  # whatever the compiler or its own compiler lacks
+    except (TorchDynamoException, CppCompileError, NotImplementedError) as error:
+        print(f"FlexAttention is skipped: {error}", file=sys.stderr)
         return f"skipped: {type(error).__name__}"
     return call
 
