@@ -84,7 +84,8 @@ struct DecoderBlock {
   nn::Norm attention_norm, network_norm;          // before attention and network
   std::optional<nn::Norm> attention_norm_behind;  // with norms_behind
   std::optional<nn::Norm> network_norm_behind;    // with norms_behind
-  std::optional<nn::Norm> query_norm, key_norm;   // with head_norms, of each head's row
+  std::optional<nn::Norm> query_norm;             // with head_norms, of each head's query
+  std::optional<nn::Norm> key_norm;               // with head_norms, of each head's key
   StoredLinear query, key, value, output;         // of attention
   StoredLinear gate;                              // Wg of the network; not of gpt2
   StoredLinear widen, narrow;                     // W1 and W2 of the network
