@@ -14,7 +14,7 @@ namespace {
 
 using checkpoint::ConfigObject;
 
-// What transformers calls the classes of a family, before one of kEncoderClassEnds.
+// The beginnings of the names of a family's classes in transformers; kEncoderClassEnds follow.
 constexpr const char* kEncoderClassNames[] = {"Bert", "Roberta", "DistilBert"};
 constexpr std::string_view kEncoderClassEnds[] = {"Model",
                                                   "ForMaskedLM",

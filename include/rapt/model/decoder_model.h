@@ -126,7 +126,7 @@ DecoderSpec load_decoder_spec(const std::string& folder);
 // The same from the text of a config.json; `file` stands for its path in messages.
 DecoderSpec read_decoder_spec(std::string_view json, const std::string& file);
 
-// What a folder holds, for people and before memory is taken.
+// The sizes of the model in a folder, known before memory is taken.
 struct DecoderInfo {
   DecoderSpec spec;          // with the keys that are ignored
   int64_t parameters = 0;    // elements of all tensors that the model has
@@ -138,7 +138,7 @@ struct DecoderInfo {
 // of tensors.
 DecoderInfo load_decoder_info(const std::string& folder);
 
-// What a cache of a model holds, and what limits a call, before it is made.
+// The sizes of a cache of the model, and the limits of a call.
 nn::DecodingSizes decoder_sizes(const DecoderSpec& spec);
 
 // Maps a model. Throws as load_decoder_spec() and open_safetensors(); one Error(format) names a

@@ -38,7 +38,7 @@ struct DecodingCache {
   void clear() noexcept;
 };
 
-// What a cache of a model holds, and what limits a call.
+// The sizes of a cache of a model, and the limits of a call.
 struct DecodingSizes {
   int64_t layers = 0;               // of the model, each with a cache
   int64_t heads = 0, kv_heads = 0;  // of a layer: of queries, and of keys and values

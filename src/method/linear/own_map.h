@@ -48,7 +48,7 @@ class OwnMap {
     }
   }
 
-  // Of the tokens that apply() has had last.
+  // The features of the tokens of the last apply().
   void backward(const FeatureTile<E>& t, const FeatureGradient<E>& g) const noexcept {
     std::fill_n(g.d_inputs, t.input_count * t.tokens, E(0));
     for (int64_t token = 0; token < count_; ++token) {

@@ -203,7 +203,7 @@ ByteFallbackBpe read_byte_fallback(const Json& json, const Vocabulary& vocabular
   check_settings(model, "model BPE",
                  {{"type", optional, {}},
                   {"dropout", optional, {nullptr}},
-                  // What happens to unknown characters: none is unknown.
+                  // Options of unknown characters have no effect: none is unknown.
                   {"unk_token", optional, {}},
                   {"fuse_unk", optional, {}},
                   {"byte_fallback", required, {true}},
