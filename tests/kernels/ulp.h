@@ -2,8 +2,8 @@
 // The largest error of a vector word over a range of arguments, in units in the last place (ulp) of
 // the exact result. The exact result is the same function in a wider type.
 //
-// For float, every 997th number is tested. RAPT_EVERY_FLOAT=1 in the environment, or Floats::every,
-// tests every number, which can take minutes. For double, kDoubles numbers are tested, spread
+// For float, every 997th number is tested, with RAPT_EVERY_FLOAT=1 in the environment every number,
+// which can take minutes. For double, kDoubles numbers are tested, spread
 // evenly over the bits of the range and thus over magnitudes.
 #include <bit>
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace rapt {
 
-enum class Floats : uint64_t { every = 1, dense = 997 };  // prime: no bit is always the same
+inline constexpr uint64_t kFloatStep = 997;  // prime: no bit is always the same
 inline constexpr uint64_t kDoubles = 2'000'000;
 
 template <class E>
@@ -28,11 +28,11 @@ using Bits = std::conditional_t<std::is_same_v<E, float>, uint32_t, uint64_t>;
 // The range has one sign, |from| <= |to|. Prints the error, which is infinite if a result is NaN.
 template <class E>
 double worst_ulp(const char* name, typename VectorWords<E>::Function function,
-                 Wide<E> (*exact)(Wide<E>), E from, E to, Floats floats = Floats::dense) {
+                 Wide<E> (*exact)(Wide<E>), E from, E to) {
   constexpr int64_t kBatch = 4096;
   const uint64_t begin = std::bit_cast<Bits<E>>(from), last = std::bit_cast<Bits<E>>(to) - begin;
   const char* every = std::getenv("RAPT_EVERY_FLOAT");
-  uint64_t step = every && *every == '1' ? 1 : static_cast<uint64_t>(floats);
+  uint64_t step = every && *every == '1' ? 1 : kFloatStep;
   if (sizeof(E) == sizeof(double)) step = last / kDoubles | 1;
   Wide<E> worst = 0;
   E at = from, x[kBatch], y[kBatch];
