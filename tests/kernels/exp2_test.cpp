@@ -1,5 +1,5 @@
-// 2^x is within 1 ulp on every instruction set, for every argument that a normaliser can pass.
-// Special values are exact.
+// 2^x is within 1 ulp on every instruction set. The widest set of a release build tries every float
+// that a normaliser can pass, the others try a sample (CMakeLists.txt). Special values are exact.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -2,9 +2,9 @@
 // The largest error of a vector word over a range of arguments, in units in the last place (ulp) of
 // the exact result. The exact result is the same function in a wider type.
 //
-// For float, every 997th number is tested, with RAPT_EVERY_FLOAT=1 in the environment every number,
-// which can take minutes. For double, kDoubles numbers are tested, spread
-// evenly over the bits of the range and thus over magnitudes.
+// For float, every 997th number is tested; with RAPT_EVERY_FLOAT=1 in the environment every number
+// is, which can take minutes. For double, kDoubles numbers are tested, spread evenly over the bits
+// of the range and thus over magnitudes.
 #include <bit>
 #include <cmath>
 #include <cstdint>
