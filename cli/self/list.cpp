@@ -1,5 +1,5 @@
-// rapt list: the names that the command line accepts: masks, scores, normalisers, methods, row
-// transforms, relative positions, formats, dtypes; and the dialects of rapt/dialect.h.
+// rapt list: the names that the command line accepts: masks, scores, normalisers, methods, feature
+// maps, row transforms, relative positions, formats, dtypes; and the dialects of rapt/dialect.h.
 //
 // The variants are those of the catalogue, with the parameters that each declares.
 #include <fmt/format.h>
@@ -257,6 +257,8 @@ constexpr Kind kKinds[] = {
      [] { return json_of_variants(normalizer_declarations()); }},
     {"methods", [] { print_variants(method_declarations()); },
      [] { return json_of_variants(method_declarations()); }},
+    {"maps", [] { print_variants(feature_map_declarations()); },
+     [] { return json_of_variants(feature_map_declarations()); }},
     {"row-changes", [] { print_variants(row_transform_declarations()); },
      [] { return json_of_variants(row_transform_declarations()); }},
     {"products", [] { print_variants(product_declarations()); },
@@ -307,13 +309,14 @@ struct ListArguments {
 }  // namespace
 
 Command add_list(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list",
-                                      "masks, scores, normalizers, methods, row changes, products, "
-                                      "formats, dtypes and dialects by name");
+  CLI::App* app =
+      root.add_subcommand("list",
+                          "masks, scores, normalizers, methods, feature maps, row changes, "
+                          "products, formats, dtypes and dialects by name");
   const auto a = arguments_of<ListArguments>(*app);
   offer(app->add_option("KIND", a->kinds,
-                        "masks, scores, normalizers, methods, row-changes, products, formats, "
-                        "dtypes or dialects (default: all)")
+                        "masks, scores, normalizers, methods, maps, row-changes, products, "
+                        "formats, dtypes or dialects (default: all)")
             ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");

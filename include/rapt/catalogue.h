@@ -17,6 +17,9 @@ std::span<const Declaration* const> mask_declarations();        // in the order 
 std::span<const Declaration* const> score_declarations();       // in the order of variants.h
 std::span<const Declaration* const> normalizer_declarations();  // in the order of variants.h
 std::span<const Declaration* const> method_declarations();      // in the order of methods.h
+// Feature maps of the methods favor and linear, which name them by a parameter; in the order of
+// feature_maps.h.
+std::span<const Declaration* const> feature_map_declarations();
 // Transforms of query and key rows before the products: cosine, rotary.
 std::span<const Declaration* const> row_transform_declarations();
 // Inputs of the products beside query, key and value: relative positions.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalogue/mask_makers.h"
+#include "rapt/feature_maps.h"
 #include "rapt/masks.h"
 
 namespace rapt {
@@ -79,6 +80,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::span<const MaskMaker> mask_makers() { return makers_of(Masks{}); }
 
 std::span<const Declaration* const> mask_declarations() { return declarations_of(Masks{}); }
+
+std::span<const Declaration* const> feature_map_declarations() {
+  return declarations_of(FeatureMaps{});
+}
 
 std::string nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;

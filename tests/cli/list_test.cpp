@@ -44,6 +44,7 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("scores").size(), score_declarations().size());
   EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
   EXPECT_EQ(document.at("methods").size(), method_declarations().size());
+  EXPECT_EQ(document.at("maps").size(), feature_map_declarations().size());
   EXPECT_EQ(document.at("row-changes").size(), row_transform_declarations().size());
   EXPECT_EQ(document.at("products").size(), product_declarations().size());
   EXPECT_EQ(document.at("dialects").size(), dialects().size());
@@ -68,6 +69,18 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("dtypes").at(0).at("bytes"), 4);
   EXPECT_FALSE(document.at("formats").empty());
   EXPECT_EQ(Json::parse(rapt({"list", "scores", "--json"}).out).size(), 3u);
+}
+
+// The words of favor's kind and linear's map are the names of the list, in its order.
+TEST_F(ListTest, MapsAreTheChoicesOfTheMethods) {
+  const Json document = Json::parse(rapt({"list", "maps", "methods", "--json"}).out);
+  std::vector<std::string> names, choices;
+  for (const Json& map : document.at("maps")) names.push_back(map.at("name"));
+  for (const Json& method : document.at("methods"))
+    for (const Json& parameter : method.at("parameters"))
+      if (parameter.at("name") == "kind" || parameter.at("name") == "map")
+        for (const Json& choice : parameter.at("choices")) choices.push_back(choice);
+  EXPECT_EQ(names, choices);
 }
 
 TEST_F(ListTest, EveryFormatIsWritten) {

@@ -11,6 +11,11 @@ namespace rapt {
 
 // elu(x) + 1 of each input.
 struct EluFeatures {
+  static constexpr Declaration kDeclaration = {
+      "elu",
+      "x + 1 above 0, else e^x, of each dimension (linear)",
+      "Katharopoulos et al. 2020, arXiv:2006.16236, equation 7",
+      {}};
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }
 

@@ -5,6 +5,7 @@
 // x is the query or key times the square root of the scale. A map with a projection W [m, head_dim]
 // gets the inputs W x, any other the dimensions of x. A map M is a struct with
 //
+//   static constexpr Declaration kDeclaration;  name, purpose, source; no parameters
 //   static constexpr bool kProjects;            does it read W x and |x|^2 / 2?
 //   static int64_t features(int64_t inputs)     how many features it makes
 //

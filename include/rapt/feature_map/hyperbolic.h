@@ -15,6 +15,11 @@ namespace rapt {
 
 // Exponentials of the projections and of their negatives.
 struct HyperbolicFeatures {
+  static constexpr Declaration kDeclaration = {
+      "hyperbolic",
+      "as positive, each row with both signs: two features (favor)",
+      "Choromanski et al. 2021, arXiv:2009.14794, Lemma 1",
+      {}};
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }
 

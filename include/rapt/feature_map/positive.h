@@ -15,6 +15,11 @@ namespace rapt {
 
 // Exponentials of the projections.
 struct PositiveFeatures {
+  static constexpr Declaration kDeclaration = {
+      "positive",
+      "e^(w . x - |x|^2 / 2) of each row w of a projection (favor)",
+      "Choromanski et al. 2021, arXiv:2009.14794, Lemma 1",
+      {}};
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }
 

@@ -12,6 +12,11 @@ namespace rapt {
 
 // max(0, x) of each input.
 struct ReluFeatures {
+  static constexpr Declaration kDeclaration = {
+      "relu",
+      "max(0, x) of each dimension (linear)",
+      "Choromanski et al. 2021, arXiv:2009.14794, section 4; Kasai et al. 2021, arXiv:2103.13076",
+      {}};
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }
 

@@ -16,6 +16,11 @@ namespace rapt {
 
 // The terms of 1 + s + s^2 / 2.
 struct TaylorFeatures {
+  static constexpr Declaration kDeclaration = {
+      "taylor",
+      "1, x and products of two dimensions: weights 1 + s + s^2 / 2 of a score s (linear)",
+      "Arora et al. 2024 (Based), arXiv:2402.18668, section 3.1",
+      {}};
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept {
     return 1 + inputs + inputs * (inputs + 1) / 2;

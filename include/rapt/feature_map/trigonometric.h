@@ -14,6 +14,11 @@ namespace rapt {
 
 // Sines and cosines of the projections.
 struct TrigonometricFeatures {
+  static constexpr Declaration kDeclaration = {
+      "trigonometric",
+      "e^(|x|^2 / 2) times cos(w . x) and sin(w . x): two features a row (favor)",
+      "Rahimi & Recht 2007; Choromanski et al. 2021, arXiv:2009.14794, equation 4",
+      {}};
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }
 
