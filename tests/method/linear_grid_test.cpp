@@ -5,12 +5,13 @@
 
 #include <algorithm>
 
+#include "check/draw/drawn_mask.h"
 #include "check/problem/descriptor.h"
 #include "check/reference/feature_loops.h"
 #include "check/tolerance/feature_tolerance.h"
 #include "gradients/gradient_problems.h"
-#include "rapt/method/favor.h"
-#include "rapt/method/linear.h"
+#include "linear_states.h"
+#include "rapt/mask/lengths.h"
 #include "support/problem_count.h"
 
 namespace laws {
@@ -36,29 +37,12 @@ Descriptor drawn_problem(const char* method, Random& random) {
         kSizesAxis, random.pick({"tiles", "blocks", "blocks", "tiny", "narrow value"}));
   } while (!can_be(point));
   Descriptor d = descriptor_at(point, random);
+  if (point[kMaskAxis] == value_of_axis(kMaskAxis, "causal") && random.chance(0.4))
+    d.masks.push_back(check::drawn_mask(random, rapt::Lengths::kDeclaration, d, true));
   d.backward.d_lse = random.chance(0.5) && rapt::make_method(d.method)->scope().d_statistic;
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
   return d;
 }
-
-// The method of a case with states.
-struct WithStates {
-  rapt::Favor favor;
-  rapt::Linear linear;
-  bool is_favor;
-
-  explicit WithStates(const Case& c) : is_favor(c.descriptor.method.starts_with("favor")) {
-    if (is_favor)
-      favor = dynamic_cast<const rapt::Favor&>(*c.method);
-    else
-      linear = dynamic_cast<const rapt::Linear&>(*c.method);
-  }
-  const rapt::Method* with(const TensorView& initial, const TensorView& final) {
-    favor.initial_state = linear.initial_state = initial;
-    favor.final_state = linear.final_state = final;
-    return is_favor ? static_cast<const rapt::Method*>(&favor) : &linear;
-  }
-};
 
 TensorView rows_of(const Tensor& t, int64_t first, int64_t end) {
   return t.view().slice(t.rank() - 2, first, end);
@@ -83,14 +67,7 @@ void expect_ok(const check::Verdict& verdict) { EXPECT_TRUE(verdict.ok) << verdi
 void expect_continuation(const Case& c, Random& random) {
   const Descriptor& d = c.descriptor;
   const check::Problem reference = c.for_reference();
-  const auto features =
-      static_cast<int64_t>(check::Features<double>(*reference.features, d.head_dim)
-                               .of(std::vector<double>(static_cast<size_t>(d.head_dim)))
-                               .size());
-  Dims dims = d.leading;
-  dims.insert(dims.end(), {features + 1, d.value_dim + 1});
-  const DType dtype = d.dtype == DType::f64 ? DType::f64 : DType::f32;
-  Tensor state(dtype, dims), last(dtype, dims);
+  Tensor state = state_of(c), last = state_of(c);
   WithStates method(c);
   AttentionOptions options = c.options;
   const bool causal = !d.masks.empty();
@@ -125,7 +102,7 @@ void expect_continuation(const Case& c, Random& random) {
 
 TEST(LinearGrid, AgreesWithTheReference) {
   Random random(base_seed() + 31);
-  int gradients = 0, continued = 0;
+  int gradients = 0, continued = 0, both_masks = 0;
   for (int n = 0; n < problem_count(200) && !HasFailure(); ++n) {
     const Case c(drawn_problem(n % 2 == 0 ? "favor" : "linear", random));
     SCOPED_TRACE("rapt check '" + to_string(c.descriptor) + "'");
@@ -135,13 +112,16 @@ TEST(LinearGrid, AgreesWithTheReference) {
     const check::Comparison of_inputs = compare(g, run_backward(g));
     EXPECT_TRUE(of_inputs.ok()) << of_inputs.failures();
     ++gradients;
-    const bool lengths = !c.descriptor.masks.empty() &&
-                         to_string(c.descriptor).find("mask=lengths") != std::string::npos;
-    if (lengths) continue;
+    both_masks += c.masks.size() == 2;
+    const bool has_lengths = std::ranges::any_of(c.masks, [](const auto& mask) {
+      return &mask->declaration() == &rapt::Lengths::kDeclaration;
+    });
+    if (has_lengths) continue;
     expect_continuation(c, random);
     ++continued;
   }
-  EXPECT_GT(continued, gradients / 2);
+  EXPECT_GT(continued, gradients / 3);
+  EXPECT_GE(both_masks, gradients / 20);
 }
 
 // The derivative of a loss over outputs and lse, element by element.
