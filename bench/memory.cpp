@@ -2,7 +2,8 @@
 // call raises the peak of the process's resident memory above its inputs and outputs (gradients
 // included). Causal, d = 64, 2 heads, all threads of the machine.
 //
-//   bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] [--limit-mib M] [--json]
+//   bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] [--method SPEC]
+//                [--limit-mib M] [--json]
 //   bench_memory --captures      their names
 //
 // Exits with 1 if the growth exceeds the limit. Each process measures one problem, since a peak
@@ -78,8 +79,8 @@ rapt::Tensor touched(rapt::DType dtype, std::initializer_list<int64_t> shape) {
 struct Arguments {
   int64_t tokens = 65536;
   rapt::DType dtype = rapt::DType::f32;
-  std::string capture = "none";
-  double limit_mib = -1;  // the capture's own
+  std::string capture = "none", method;  // "": exact attention
+  double limit_mib = -1;                 // the capture's own
   bool json = false;
 };
 
@@ -89,6 +90,7 @@ struct Call {
   rapt::Tensor captured[2];
   std::vector<int64_t> rows;
   rapt::Causal causal;
+  std::unique_ptr<rapt::Method> method;
   rapt::AttentionOptions options;
   rapt::AttentionOutputs outputs;
 
@@ -104,6 +106,8 @@ struct Call {
         output(touched(a.dtype, {kHeads, a.tokens, kHeadDim})) {
     lse = statistic({kHeads, a.tokens});
     options.masks = {&causal};
+    if (!a.method.empty()) method = rapt::make_method(a.method);
+    options.method = method.get();
     outputs.state = {output, lse};
   }
   Call(const Call&) = delete;
@@ -218,6 +222,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
       arguments.limit_mib = std::atof(argv[++i]);
     else if (word == "--capture" && has_value)
       arguments.capture = argv[++i];
+    else if (word == "--method" && has_value)
+      arguments.method = argv[++i];
     else if (word != "--dtype" || !has_value || !parse_dtype(argv[++i], arguments.dtype))
       return false;
   }
@@ -227,20 +233,21 @@ bool parse(int argc, char** argv, Arguments& arguments) {
 void print(const Arguments& a, const rapt::Plan& plan, size_t workspace_bytes, double growth_mib,
            double limit_mib) {
   const char* dtype = rapt::name_of(a.dtype);
+  const std::string what = (a.method.empty() ? "" : a.method + ", ") + a.capture;
   const double workspace = static_cast<double>(workspace_bytes) / kMiB;
   const double matrices = static_cast<double>(plan.matrix_bytes) / kMiB;
   if (a.json)
     std::printf(
         "{\"table\": \"memory\", \"name\": \"%s, %s\", \"tokens\": %lld, \"growth_mib\": %.2f, "
         "\"workspace_mib\": %.3f, \"matrix_mib\": %.0f, \"goal\": %g}\n",
-        dtype, a.capture.c_str(), static_cast<long long>(a.tokens), growth_mib, workspace, matrices,
+        dtype, what.c_str(), static_cast<long long>(a.tokens), growth_mib, workspace, matrices,
         limit_mib);
   else
     std::printf(
-        "n = %lld, d = %lld, causal, %lld heads, %s, capture: %s: peak resident memory grew by "
+        "n = %lld, d = %lld, causal, %lld heads, %s, %s: peak resident memory grew by "
         "%.1f MiB, %s the limit of %g MiB; workspace %.2f MiB, the matrices would take %.0f MiB\n",
         static_cast<long long>(a.tokens), static_cast<long long>(kHeadDim),
-        static_cast<long long>(kHeads), dtype, a.capture.c_str(), growth_mib,
+        static_cast<long long>(kHeads), dtype, what.c_str(), growth_mib,
         growth_mib <= limit_mib ? "within" : "beyond", limit_mib, workspace, matrices);
 }
 
@@ -255,7 +262,7 @@ int main(int argc, char** argv) try {
   if (!parse(argc, argv, arguments)) {
     std::fprintf(stderr,
                  "usage: bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] "
-                 "[--limit-mib M] [--json] | --captures; N at least %lld\n",
+                 "[--method SPEC] [--limit-mib M] [--json] | --captures; N at least %lld\n",
                  static_cast<long long>(kTopK));
     return 2;
   }

@@ -72,6 +72,32 @@ TEST(LinearCalls, CausalWithLengths) {
   }
 }
 
+// A million tokens take no more memory than some thousand: at most 8 MiB a thread. Gradients keep
+// some numbers per query.
+TEST(LinearCalls, MemoryDoesNotGrowWithTheTokens) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const rapt::Favor favor;  // 256 features
+  const rapt::Linear linear;
+  const rapt::Causal causal;
+  const auto bytes = [&](const rapt::Method* method, int64_t tokens, int threads, bool backward) {
+    const int64_t shape[] = {1, tokens, 64};
+    const TensorView rows(nullptr, DType::f32, shape, true);
+    const AttentionOptions options{.masks = {&causal}, .method = method};
+    Context context;
+    context.threads = threads;
+    return backward ? rapt::backward_workspace_bytes(rows, rows, rows, options, {}, context)
+                    : rapt::plan(rows, rows, rows, options, context).workspace_bytes;
+  };
+  for (const rapt::Method* method :
+       {static_cast<const rapt::Method*>(&favor), static_cast<const rapt::Method*>(&linear)}) {
+    for (const int threads : {1, 2}) {
+      EXPECT_EQ(bytes(method, 1 << 20, threads, false), bytes(method, 1 << 16, threads, false));
+      EXPECT_LE(bytes(method, 1 << 20, threads, false), 8 * kMiB * static_cast<size_t>(threads));
+    }
+    EXPECT_LE(bytes(method, 1 << 16, 1, true), 48 * kMiB);
+  }
+}
+
 TEST(LinearCalls, ThreadsChangeNoBitOfAState) {
   const LinearInputs in(1);
   BothMethods methods;
