@@ -19,7 +19,7 @@ import torch
 from rapt_by_ctypes import variant_of
 
 N, HEADS, HEAD_DIM, FEATURES = 8192, 1, 64, 256
-GOAL = 2  # beside the chunks; an aim: no table in bench/results has these rows yet
+GOAL = 2  # beside each; an aim: no table in bench/results has these rows yet
 CHUNKS = (64, 128, 256)
 
 with contextlib.redirect_stdout(io.StringIO()):  # it prints that it has no CUDA kernels
@@ -130,7 +130,7 @@ def row(case, seconds, difference):
             return "not installed | "
         return f"{1e3 * min(seconds[name]):.1f} | {ratio(name):.2f}"
 
-    reached = ratio("chunks")  # which computes the same numbers
+    reached = min(ratio(name) for name in seconds if name != "rapt")
     verdict = "met" if reached >= GOAL else f"short by {100 * (1 - reached / GOAL):.1f} %"
     return (f"| {case.name} | {1e3 * min(seconds['rapt']):.1f} | {cells('package')} "
             f"| {cells('chunks')} | {GOAL} | {verdict} | {difference:.1e} |")

@@ -14,6 +14,7 @@
 //
 // x = sqrt(|scale|) query, with the sign of the scale, and y = sqrt(|scale|) key. A query attends
 // to the first keys, to no fewer than the query before it: the methods accept no other masks.
+// Without any pair, the gradients of a query, and of a key and value, are 0, even if these are NaN.
 //
 // N: a floating-point type, or numbers that carry an error (tolerance/rounded.h). 16-bit outputs
 // and gradients are rounded as they are stored, in the plain loop and as errors, not in the truth.
@@ -162,7 +163,7 @@ class FeatureLoops {
     for (size_t i = 0; i < queries_.size(); ++i) {
       for (; j < ends_[i]; ++j) sums.add(keys_[j].phi, values_[j], constant<N>(1));
       attend(i, sums);
-      if (!in_) continue;
+      if (!in_ || ends_[i] == 0) continue;
       const Row d_phi = sums.times(n_.back(), e_.back());
       add_gradient(queries_[i], d_phi, query_factor_, i, places_of(p_.query, head_, sizes_),
                    d_query_);
@@ -209,6 +210,7 @@ class FeatureLoops {
     size_t i = queries_.size();
     for (size_t j = keys_.size(); j-- > 0;) {
       for (; i > 0 && ends_[i - 1] > j; --i) sums.add(queries_[i - 1].phi, n_[i - 1], e_[i - 1]);
+      if (i == queries_.size()) continue;
       add_gradient(keys_[j], sums.times(values_[j], constant<N>(1)), key_factor_, j, of_key,
                    d_key_);
       for (size_t c = 0; c < dims_; ++c)

@@ -62,6 +62,25 @@ TEST(LinearResults, FeaturesTooFarApartHaveTheSumZero) {
   EXPECT_DOUBLE_EQ(wide.second, -2500);
 }
 
+// A key that no query attends to, and a query without a key, have gradients of 0, even if the row
+// or its value is NaN.
+TEST(LinearResults, RowsWithoutPairsHaveNoGradient) {
+  for (const char* method : {"favor(3,hyperbolic)", "linear(elu)"})
+    for (const char* problem :
+         {"h1q0k3d4:backward=lse:set=key[0,0,0]=nan,value[0,1,2]=nan",
+          "h1q3k0d4:backward=lse:set=query[0,0,0]=nan",
+          "b1h4/"
+          "1q33k8d7v4:mask=lengths([1,1]):backward=lse:set=key[0,0,7,0]=nan,value[0,0,7,2]=nan:"
+          "seed=4218918628"}) {
+      const std::string line = std::string(problem) + ":method=" + method;
+      SCOPED_TRACE(line);
+      const Case c(parse_descriptor(line));
+      const GradientCase g(c);
+      const check::Comparison gradients = compare(g, run_backward(g));
+      EXPECT_TRUE(gradients.ok()) << gradients.failures();
+    }
+}
+
 // Lengths: as if the keys behind were not there.
 TEST(LinearResults, LengthsAreAsFewerKeys) {
   const Case c(parse_descriptor("h1q150k150d7v5:method=favor(20)"));

@@ -191,6 +191,7 @@ class LinearBackward {
                   int64_t count) const noexcept {
     lanes.maker.make({h.key, first, count}, c_.key_factor, lanes.features, c_.tile, lanes.powers);
     lanes.meet(sums, own, state.power);
+    const uint64_t attended = lanes.attended(own, state.power);
     if (c_.powers()) {  // of the pair, which are at most 0
       for (int64_t x = 0; x < c_.tile; ++x) lanes.row_powers[x] = -lanes.powers[x];
       lanes.use_row_powers(state.power);
@@ -199,7 +200,7 @@ class LinearBackward {
       lanes.weigh(sums, own);
       lanes.sum_rows(sums, own, state);
       store(h.shared.value, layout_.d_value, g_.targets.value, h, c_.p.k_len, c_.p.value_dim, E(1),
-            ~uint64_t{0}, {first, count}, lanes);
+            attended, {first, count}, lanes);
     }
     if (!g_.wanted.key) return;
     c_.route.pack_queries(rows_at(h.value, first), h.value.strides[0], h.value.strides[1], count,
@@ -208,7 +209,7 @@ class LinearBackward {
     lanes.find_d_features(sums, own, state);
     lanes.maker.backward(lanes.features, lanes.d_features, lanes.output_t);
     store(h.shared.key, layout_.d_key, g_.targets.key, h, c_.p.k_len, c_.p.head_dim, c_.key_factor,
-          ~uint64_t{0}, {first, count}, lanes);
+          attended, {first, count}, lanes);
   }
 
   struct Rows {
