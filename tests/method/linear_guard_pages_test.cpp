@@ -14,10 +14,13 @@
 namespace laws {
 namespace {
 
-Dims dims_of(const Tensor& t) { return {t.view().dims().begin(), t.view().dims().end()}; }
+Dims dims_of(const Tensor& t) {
+  const TensorView view = t.view();
+  return {view.dims().begin(), view.dims().end()};
+}
 
 void expect_guarded_forward(const Case& c, Edge edge) {
-  const Tensor before = state_of(c), after = state_of(c);
+  Tensor before = state_of(c), after = state_of(c);
   WithStates method(c);
   AttentionOptions options = c.options;
   options.method = method.with({}, before.view());
@@ -102,7 +105,7 @@ struct WithGaps {
     dims.back() += kGap;
     return dims;
   }
-  TensorView rows() const { return wide.view().slice(wide.rank() - 1, 0, wide.dim(-1) - kGap); }
+  TensorView rows() { return wide.view().slice(wide.rank() - 1, 0, wide.dim(-1) - kGap); }
   bool gaps_are_kept() const {
     const TensorView gaps = wide.view().slice(wide.rank() - 1, wide.dim(-1) - kGap, wide.dim(-1));
     const std::vector<double> values = check::values_of(gaps);
@@ -116,16 +119,18 @@ TEST(LinearGuardPages, NothingBetweenRows) {
       const std::string line = std::string("h2q130k130d7v5") + rest + ":scale=0.2:method=" + method;
       SCOPED_TRACE(line);
       const Case c(parse_descriptor(line));
-      const Tensor after = state_of(c);
+      Tensor after = state_of(c);
       WithStates with(c);
       AttentionOptions options = c.options;
       options.method = with.with({}, after.view());
       AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
-      const WithGaps output(expected.output), statistic(expected.statistic), last(after);
+      WithGaps output(expected.output), statistic(expected.statistic), last(after);
       options.method = with.with({}, last.rows());
+      std::vector<std::byte> workspace(
+          rapt::plan(c.query, c.key, c.value, options).workspace_bytes);
       scaled_dot_product_attention(
           c.query, c.key, c.value, options,
-          {.state = {.output = output.rows(), .statistic = statistic.rows()}});
+          {.state = {.output = output.rows(), .statistic = statistic.rows()}}, workspace);
       EXPECT_TRUE(same_bits(Tensor::copy_of(output.rows()), expected.output));
       EXPECT_TRUE(same_bits(Tensor::copy_of(statistic.rows()), expected.statistic));
       EXPECT_TRUE(same_bits(Tensor::copy_of(last.rows()), after));
@@ -134,12 +139,15 @@ TEST(LinearGuardPages, NothingBetweenRows) {
       const GradientCase g(c);
       const rapt::Gradients gradients = scaled_dot_product_attention_backward(
           c.query, c.key, c.value, c.options, g.inputs(expected.state()), g.request());
-      const WithGaps d_query(gradients.d_query), d_key(gradients.d_key), d_value(gradients.d_value);
+      WithGaps d_query(gradients.d_query), d_key(gradients.d_key), d_value(gradients.d_value);
       GradientOutputs outputs;
       outputs.d_query = d_query.rows(), outputs.d_key = d_key.rows();
       outputs.d_value = d_value.rows();
+      workspace.resize(
+          rapt::backward_workspace_bytes(c.query, c.key, c.value, c.options, g.request()));
       scaled_dot_product_attention_backward(c.query, c.key, c.value, c.options,
-                                            g.inputs(expected.state()), g.request(), outputs);
+                                            g.inputs(expected.state()), g.request(), outputs,
+                                            workspace);
       EXPECT_TRUE(same_bits(Tensor::copy_of(d_query.rows()), gradients.d_query));
       EXPECT_TRUE(same_bits(Tensor::copy_of(d_key.rows()), gradients.d_key));
       EXPECT_TRUE(same_bits(Tensor::copy_of(d_value.rows()), gradients.d_value));

@@ -7,15 +7,13 @@
 
 namespace laws {
 
-using check::Case;
-
 // The method of a case, to which states can be given.
 struct WithStates {
   rapt::Favor favor;
   rapt::Linear linear;
   bool is_favor;
 
-  explicit WithStates(const Case& c) : is_favor(c.descriptor.method.starts_with("favor")) {
+  explicit WithStates(const check::Case& c) : is_favor(c.descriptor.method.starts_with("favor")) {
     if (is_favor)
       favor = dynamic_cast<const rapt::Favor&>(*c.method);
     else
@@ -29,7 +27,7 @@ struct WithStates {
 };
 
 // An empty state for a case.
-inline check::Tensor state_of(const Case& c) {
+inline check::Tensor state_of(const check::Case& c) {
   const check::Descriptor& d = c.descriptor;
   const auto features =
       static_cast<int64_t>(check::Features<double>(*c.for_reference().features, d.head_dim)
