@@ -129,33 +129,33 @@ std::vector<std::byte> copy_memory(nn::Gpt& model, const Context& context) {
 
 }  // namespace
 
-int64_t train_copy(const CopyOptions& options, const Context& context) {
+int64_t train_copy(const CopyTask& task, const Context& context) {
   nn::Gpt model = make_copy_model();
-  nn::initialize_gpt(model, options.seed);
+  nn::initialize_gpt(model, task.seed);
   const std::vector<nn::Parameter*> parameters = nn::parameters_of(model);
   nn::AdamW adam(nn::named_parameters(model), {.beta2 = 0.99});
   std::vector<std::byte> bytes = copy_memory(model, context);
   nn::Arena memory(bytes);
-  std::mt19937_64 random(options.seed);
+  std::mt19937_64 random(task.seed);
 
   constexpr int64_t kBatches = kCopySequences / kCopyTestBatch;
   // A decoded token of a batch takes about as long as an update.
-  const auto work = static_cast<double>(options.steps + kBatches * kCopiedSymbols);
+  const auto work = static_cast<double>(task.steps + kBatches * kCopiedSymbols);
   double done = 0;
   const auto progress = [&] {
-    if (options.progress) options.progress(++done / work);
+    if (task.progress) task.progress(++done / work);
   };
 
   const nn::WarmupCosine schedule{.peak = kCopyLearningRate,
-                                  .warmup_steps = std::min(kCopyWarmup, options.steps),
-                                  .total_steps = options.steps};
-  for (int64_t step = 0; step < options.steps; ++step) {
+                                  .warmup_steps = std::min(kCopyWarmup, task.steps),
+                                  .total_steps = task.steps};
+  for (int64_t step = 0; step < task.steps; ++step) {
     nn::clear_gradients(parameters);
     const double loss = copy_gradients(model, draw_copies(kCopyBatch, random), memory, context);
     nn::clip_gradients(parameters, 1, context);
     adam.step(nn::learning_rate(schedule, step), context);
     progress();
-    if (options.after_step) options.after_step(step + 1, loss);
+    if (task.after_step) task.after_step(step + 1, loss);
   }
   int64_t copied = 0;
   for (int64_t batch = 0; batch < kBatches; ++batch)

@@ -9,8 +9,8 @@
 // places before the place that must say it. AdamW follows a warm-up and half a cosine. All
 // sequences are drawn anew, those of training and those of the test.
 #include <cstdint>
-#include <functional>
 
+#include "cli/train/examples/copy_task.h"
 #include "rapt/context.h"
 
 namespace rapt::cli {
@@ -19,17 +19,8 @@ inline constexpr int64_t kCopySteps = 200;       // updates of the parameters
 inline constexpr int64_t kCopySequences = 1000;  // of the test
 inline constexpr int64_t kCopiedSymbols = 16;    // of each sequence
 
-struct CopyOptions {
-  uint64_t seed = 1;
-  int64_t steps = kCopySteps;
-  // Called after each update with its number, from 1, and the loss before it. May throw.
-  std::function<void(int64_t step, double loss)> after_step = {};
-  // Called after each update and each decoded token with the share of the work done. May throw.
-  std::function<void(double fraction)> progress = {};
-};
-
 // Trains, and returns how many of kCopySequences sequences are copied without a mistake by greedy
 // decoding: 16 times, the most likely token is appended.
-int64_t train_copy(const CopyOptions& options, const Context& context);
+int64_t train_copy(const CopyTask& task, const Context& context);
 
 }  // namespace rapt::cli

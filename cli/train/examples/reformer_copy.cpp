@@ -257,40 +257,39 @@ std::vector<std::byte> reformer_memory(ReformerModel& model, const Context& cont
 
 }  // namespace
 
-std::vector<ReformerAccuracy> train_reformer_copy(const ReformerCopyOptions& options,
-                                                  const Context& context) {
+std::vector<ReformerAccuracy> train_reformer_copy(const CopyTask& task, const Context& context) {
   ReformerModel model;
-  nn::initialize(model, options.seed);
+  nn::initialize(model, task.seed);
   const std::vector<nn::Parameter*> parameters = nn::parameters_of(model);
   nn::Adam adam{std::span<nn::Parameter* const>(parameters)};
   std::vector<std::byte> bytes = reformer_memory(model, context);
   nn::Arena memory(bytes);
-  std::mt19937_64 random(options.seed);
+  std::mt19937_64 random(task.seed);
 
-  const auto work = static_cast<double>(options.steps + std::ssize(kTestedRounds));
+  const auto work = static_cast<double>(task.steps + std::ssize(kTestedRounds));
   double done = 0;
   const auto progress = [&] {
-    if (options.progress) options.progress(++done / work);
+    if (task.progress) task.progress(++done / work);
   };
   // After the warm-up the rate stays.
   const nn::WarmupCosine schedule{.peak = kReformerRate,
                                   .warmup_steps = kReformerWarmup,
-                                  .total_steps = std::max(options.steps, kReformerWarmup),
+                                  .total_steps = std::max(task.steps, kReformerWarmup),
                                   .min_ratio = 1};
-  for (int64_t step = 0; step < options.steps; ++step) {
+  for (int64_t step = 0; step < task.steps; ++step) {
     nn::clear_gradients(parameters);
     const double loss =
         reformer_gradients(model, draw_reformer_batch(random), step, memory, context);
     adam.step(nn::learning_rate(schedule, step), context);
     progress();
-    if (options.after_step) options.after_step(step + 1, loss);
+    if (task.after_step) task.after_step(step + 1, loss);
   }
   const ReformerBatch unseen = draw_reformer_batch(random);
   std::vector<ReformerAccuracy> accuracy;
   for (const int64_t rounds : kTestedRounds) {
     double right = 0;
     for (int64_t draw = 0; draw < kReformerDraws; ++draw)
-      right += right_symbols(model, unseen, rounds, options.steps + draw, memory, context);
+      right += right_symbols(model, unseen, rounds, task.steps + draw, memory, context);
     accuracy.push_back({rounds, right / static_cast<double>(kReformerDraws)});
     progress();
   }

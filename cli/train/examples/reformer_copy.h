@@ -15,24 +15,15 @@
 //
 // Source: Kitaev, Kaiser & Levskaya 2020, arXiv:2001.04451, section 5 and table 2 (511 symbols).
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "cli/train/examples/copy_task.h"
 #include "rapt/context.h"
 
 namespace rapt::cli {
 
 inline constexpr int64_t kReformerSteps = 500;  // updates of the parameters
 inline constexpr int64_t kReformerRounds = 2;   // hashes of training
-
-struct ReformerCopyOptions {
-  uint64_t seed = 1;
-  int64_t steps = kReformerSteps;
-  // Called after each update with its number, from 1, and the loss before it. May throw.
-  std::function<void(int64_t step, double loss)> after_step = {};
-  // Called after each update and each test with the share of the work done. May throw.
-  std::function<void(double fraction)> progress = {};
-};
 
 // How many symbols of new sequences are right when attention hashes so often.
 struct ReformerAccuracy {
@@ -42,7 +33,6 @@ struct ReformerAccuracy {
 
 // Trains, and returns the shares of right symbols with 1, 2, 4 and 8 rounds and exactly, each over
 // 16 sequences and four draws of rotations.
-std::vector<ReformerAccuracy> train_reformer_copy(const ReformerCopyOptions& options,
-                                                  const Context& context);
+std::vector<ReformerAccuracy> train_reformer_copy(const CopyTask& task, const Context& context);
 
 }  // namespace rapt::cli

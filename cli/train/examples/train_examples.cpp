@@ -52,14 +52,19 @@ ExampleSettings example_settings(const TrainArguments& a, int64_t steps) {
   return settings;
 }
 
-double example_seconds(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Ends the command with exit code 1 if a run missed its goal.
-void require_goal(bool reached, const std::string& missed) {
+// Prints the report of a run that began at `start`. Ends the command with exit code 1 if the run
+// missed its goal.
+template <class Report>
+void finish_example(const Report& report, const TrainArguments& a, const ExampleSettings& settings,
+                    std::chrono::steady_clock::time_point start) {
+  if (a.json) {
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    print_json(train_document(report, settings.seed, time.count()));
+  } else {
+    fmt::print("{}", report_text(report));
+  }
   finish_stdout();
-  if (!reached) throw Failure(Exit::differs, missed);
+  if (!report.ok()) throw Failure(Exit::differs, missed_goal(report));
 }
 
 void run_tiny(const TrainArguments& a, const ExampleSettings& settings) {
@@ -71,14 +76,7 @@ void run_tiny(const TrainArguments& a, const ExampleSettings& settings) {
   const TinyReport report{.frozen = train(TinyEmbedding::frozen),
                           .trained = train(TinyEmbedding::trained),
                           .redrawn = train(TinyEmbedding::redrawn)};
-  if (a.json) {
-    print_json(train_document(report, settings.seed, example_seconds(start)));
-  } else {
-    fmt::print("{}", tiny_text(report));
-  }
-  require_goal(report.ok(),
-               fmt::format("the loss falls {:.1f} and {:.1f} times; expected {} times",
-                           report.frozen.falls(), report.trained.falls(), TinyReport::kWantedFall));
+  finish_example(report, a, settings, start);
 }
 
 // Prints losses while an example trains, and shows its progress on a terminal.
@@ -114,46 +112,35 @@ class TrainingLines {
   std::vector<double> losses_;
 };
 
-void run_copy(const TrainArguments& a, const ExampleSettings& settings) {
+// A run that prints each `interval`-th loss. `train(task, report)` fills what the report has beside
+// losses.
+template <class Report, class Train>
+void run_copy_task(const TrainArguments& a, const ExampleSettings& settings, int64_t interval,
+                   const Train& train) {
   const auto start = std::chrono::steady_clock::now();
-  TrainingLines lines(!a.json, kStepsPerLine, settings.steps);
-  CopyReport report;
-  report.copied =
-      train_copy({.seed = settings.seed,
-                  .steps = settings.steps,
-                  .after_step = [&](int64_t step, double loss) { lines.add(step, loss); },
-                  .progress = [&](double fraction) { lines.report(fraction); }},
-                 settings.context);
+  TrainingLines lines(!a.json, interval, settings.steps);
+  Report report;
+  train({.seed = settings.seed,
+         .steps = settings.steps,
+         .after_step = [&](int64_t step, double loss) { lines.add(step, loss); },
+         .progress = [&](double fraction) { lines.report(fraction); }},
+        report);
   report.losses = lines.finish();
-  if (a.json) {
-    print_json(train_document(report, settings.seed, example_seconds(start)));
-  } else {
-    fmt::print("{}", copy_text(report));
-  }
-  require_goal(report.ok(), fmt::format("{} of {} sequences are copied; expected all",
-                                        report.copied, kCopySequences));
+  finish_example(report, a, settings, start);
+}
+
+void run_copy(const TrainArguments& a, const ExampleSettings& settings) {
+  run_copy_task<CopyReport>(a, settings, kStepsPerLine,
+                            [&](const CopyTask& task, CopyReport& report) {
+                              report.copied = train_copy(task, settings.context);
+                            });
 }
 
 void run_reformer_copy(const TrainArguments& a, const ExampleSettings& settings) {
-  const auto start = std::chrono::steady_clock::now();
-  TrainingLines lines(!a.json, kReformerStepsPerLine, settings.steps);
-  ReformerReport report;
-  report.accuracy =
-      train_reformer_copy({.seed = settings.seed,
-                           .steps = settings.steps,
-                           .after_step = [&](int64_t step, double loss) { lines.add(step, loss); },
-                           .progress = [&](double fraction) { lines.report(fraction); }},
-                          settings.context);
-  report.losses = lines.finish();
-  if (a.json) {
-    print_json(train_document(report, settings.seed, example_seconds(start)));
-  } else {
-    fmt::print("{}", reformer_text(report));
-  }
-  require_goal(report.ok(),
-               fmt::format("with {} rounds {:.1f} % of the symbols are right; expected {:.0f} %",
-                           ReformerReport::kGoalRounds, 100 * report.right(),
-                           100 * ReformerReport::kWantedRight));
+  run_copy_task<ReformerReport>(a, settings, kReformerStepsPerLine,
+                                [&](const CopyTask& task, ReformerReport& report) {
+                                  report.accuracy = train_reformer_copy(task, settings.context);
+                                });
 }
 
 struct TrainExample {

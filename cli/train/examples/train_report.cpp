@@ -31,7 +31,7 @@ Json json_of(const char* name, const TinyRun& run) {
 
 Json head_of(const char* example, uint64_t seed, bool ok, double seconds) {
   Json document;
-  document["schema"] = "rapt.train/1";
+  document["schema"] = "rapt.train_example/1";
   document["build"] = build_info();
   document["example"] = example;
   document["seed"] = seed;
@@ -42,7 +42,7 @@ Json head_of(const char* example, uint64_t seed, bool ok, double seconds) {
 
 }  // namespace
 
-std::string tiny_text(const TinyReport& r) {
+std::string report_text(const TinyReport& r) {
   std::string text = fmt::format("{:<7}{:>14}{:>14}{:>14}{:>14}\n", "epoch", "frozen", "trained",
                                  "redrawn", "in PyTorch");
   for (size_t i = 0; i < std::size(kTutorialLosses); ++i) {
@@ -67,7 +67,7 @@ std::string copy_line(int64_t step, double loss) {
   return fmt::format("{:>5}{:>11.6f}\n", step, loss);
 }
 
-std::string copy_text(const CopyReport& report) {
+std::string report_text(const CopyReport& report) {
   return fmt::format("{} of {} unseen sequences of {} symbols are copied\n", report.copied,
                      kCopySequences, kCopiedSymbols);
 }
@@ -76,13 +76,28 @@ double ReformerReport::right() const {
   return std::ranges::find(accuracy, kGoalRounds, &ReformerAccuracy::rounds)->right;
 }
 
-std::string reformer_text(const ReformerReport& report) {
+std::string report_text(const ReformerReport& report) {
   std::string text = "symbols of unseen sequences that are right\n";
   for (const ReformerAccuracy& test : report.accuracy)
     text += fmt::format("{:>6}{:>9.1f} %\n",
                         test.rounds > 0 ? fmt::format("lsh {}", test.rounds) : "exact",
                         100 * test.right);
   return text;
+}
+
+std::string missed_goal(const TinyReport& r) {
+  return fmt::format("the loss falls {:.1f} and {:.1f} times; expected {} times", r.frozen.falls(),
+                     r.trained.falls(), TinyReport::kWantedFall);
+}
+
+std::string missed_goal(const CopyReport& report) {
+  return fmt::format("{} of {} sequences are copied; expected all", report.copied, kCopySequences);
+}
+
+std::string missed_goal(const ReformerReport& report) {
+  return fmt::format("with {} rounds {:.1f} % of the symbols are right; expected {:.0f} %",
+                     ReformerReport::kGoalRounds, 100 * report.right(),
+                     100 * ReformerReport::kWantedRight);
 }
 
 Json train_document(const TinyReport& r, uint64_t seed, double seconds) {

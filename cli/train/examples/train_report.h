@@ -18,8 +18,6 @@ struct TinyReport {
   bool ok() const { return frozen.falls() >= kWantedFall && trained.falls() >= kWantedFall; }
 };
 
-std::string tiny_text(const TinyReport& report);
-
 // The run of --example copy.
 struct CopyReport {
   std::vector<double> losses;  // of each update
@@ -41,8 +39,15 @@ struct ReformerReport {
 
 // "  20   2.716483\n": after so many updates, the loss before the last of them.
 std::string copy_line(int64_t step, double loss);
-std::string copy_text(const CopyReport& report);          // the last line
-std::string reformer_text(const ReformerReport& report);  // the table below the losses
+// What is printed after the run; losses of updates stand above it.
+std::string report_text(const TinyReport& report);
+std::string report_text(const CopyReport& report);
+std::string report_text(const ReformerReport& report);
+
+// What a run that is not ok() has missed.
+std::string missed_goal(const TinyReport& report);
+std::string missed_goal(const CopyReport& report);
+std::string missed_goal(const ReformerReport& report);
 
 // The documents; schema: docs/json.md.
 nlohmann::ordered_json train_document(const TinyReport& report, uint64_t seed, double seconds);
