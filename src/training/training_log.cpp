@@ -11,7 +11,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr std::string_view kStepKey = "\"step\":";
 
 OrderedJson begin_record(const char* record, int64_t step) {
-  return {{"schema", "rapt.train_log/1"}, {"record", record}, {"step", step}};
+  return {{"schema", "rapt.train/1"}, {"record", record}, {"step", step}};
 }
 
 // The step of a line; false: it is no record.

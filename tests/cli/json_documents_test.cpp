@@ -128,7 +128,7 @@ TEST_F(JsonDocumentsTest, Bench) {
 #ifdef RAPT_WITH_LANGUAGE_MODELS
 TEST_F(JsonDocumentsTest, Train) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "copying takes minutes under sanitizers";
-  expect_documented("rapt.train/1",
+  expect_documented("rapt.train_example/1",
                     {{"train", "--example", "tiny", "--json"},
                      {"train", "--example", "copy", "--steps", "3", "--json"},
                      {"train", "--example", "reformer-copy", "--steps", "1", "--json"}});

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 // AMissedGoalIsExitCode1 runs the same code.
 [[maybe_unused]] constexpr const char* kTakesLong = "copying takes minutes under sanitizers";
 
-// The run of a name in a document of rapt.train/1.
+// The run of a name in a document of rapt.train_example/1.
 Json run_named(const Json& document, const std::string& name) {
   for (const Json& run : document.at("runs"))
     if (run.at("name") == name) return run;
@@ -28,7 +28,7 @@ TEST_F(TrainTest, TinyFalls500TimesForEverySeedUnlessItsEmbeddingIsRedrawn) {
     const Ran ran = rapt({"train", "--example", "tiny", "--seed", std::to_string(seed), "--json"});
     ASSERT_EQ(ran.exit, 0) << ran.err;
     const Json document = Json::parse(ran.out);
-    EXPECT_EQ(document.at("schema"), "rapt.train/1");
+    EXPECT_EQ(document.at("schema"), "rapt.train_example/1");
     EXPECT_EQ(document.at("seed"), seed);
     for (const char* name : {"frozen", "trained", "redrawn"}) {
       const Json run = run_named(document, name);

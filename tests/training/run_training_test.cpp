@@ -92,7 +92,7 @@ TEST(TrainingLog, IsCutWhereACheckpointContinues) {
                     second = log_line(EvaluationRecord{.step = 2, .loss = 2}),
                     third = log_line(StepRecord{.step = 3});
   EXPECT_EQ(first,
-            "{\"schema\":\"rapt.train_log/1\",\"record\":\"step\",\"step\":1,\"loss\":2.5,"
+            "{\"schema\":\"rapt.train/1\",\"record\":\"step\",\"step\":1,\"loss\":2.5,"
             "\"learning_rate\":0.0,\"gradient_norm\":0.0}\n");
   const std::string log = first + second + third;
   EXPECT_EQ(log_through(log, 2), first + second);

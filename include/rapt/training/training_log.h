@@ -1,9 +1,9 @@
 #pragma once
 // Records as lines of JSON, for log.jsonl:
 //
-//   {"schema":"rapt.train_log/1","record":"step","step":1,"loss":4.2,"learning_rate":1e-05,
+//   {"schema":"rapt.train/1","record":"step","step":1,"loss":4.2,"learning_rate":1e-05,
 //    "gradient_norm":2.1}
-//   {"schema":"rapt.train_log/1","record":"evaluation","step":250,"loss":2.4,"loss_per_byte":2.4,
+//   {"schema":"rapt.train/1","record":"evaluation","step":250,"loss":2.4,"loss_per_byte":2.4,
 //    "tokens":15360,"best":true}
 //
 // each on one line. Lines hold no times, so a run that was resumed writes the log of one that was
