@@ -36,7 +36,8 @@ TrainingMemory training_memory(const nn::LanguageModelSpec& given,
   return {.weights = parameters * element,
           .gradients = parameters * computed,
           .moments = parameters * (element < computed ? 3 : 2) * computed,
-          .activations = rows * activation_bytes(spec, element, computed)};
+          .activations = rows * activation_bytes(spec, element, computed) +
+                         nn::kept_logits_bytes(spec, settings.dtype, rows)};
 }
 
 }  // namespace rapt::training

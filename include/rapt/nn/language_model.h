@@ -79,6 +79,9 @@ struct LanguageModel {
     Norm::State norm;           // of norm
     TensorView positions;       // gpt2: [batch, length] i64
     TensorView lse;             // [batch, length]: of the loss
+    // [batch, length, vocabulary]: the logits, and after backward() their gradients. Undefined
+    // where kept_logits_bytes() is 0.
+    TensorView logits;
   };
 };
 
@@ -102,6 +105,11 @@ LanguageModel make_language_model(const LanguageModelSpec& spec, DType dtype = D
 // every machine (init.h).
 void initialize_language_model(LanguageModel& model, uint64_t seed);
 
+// The bytes of logits of so many tokens that a State keeps: 0 if they are more than 64 MiB. The
+// loss then has no logits (linear_cross_entropy.h), and the backward pass computes them a second
+// time.
+double kept_logits_bytes(const LanguageModelSpec& spec, DType dtype, double tokens);
+
 // Allocates two lists beside what it takes from the arena. Throws Error(shape) for more than
 // `context` tokens.
 LanguageModel::State make_state(const LanguageModel& model, int64_t batch, int64_t length,
@@ -117,13 +125,14 @@ void forward(const LanguageModel& model, const TensorView& tokens,
 void compute_logits(const LanguageModel& model, const TensorView& normed, const TensorView& logits,
                     const Run& run);
 
-// The loss of the targets after forward(), without logits (linear_cross_entropy.h); 0 if the call
-// only counts. The target of a position is the token after it.
+// The loss of the targets after forward(); 0 if the call only counts. The target of a position is
+// the token after it. Writes state.logits, where they are kept.
 double target_loss(const LanguageModel& model, const TensorView& targets,
                    const LanguageModel::State& state, const Run& run,
                    const CrossEntropyOptions& options = {});
 
-// Adds the gradient of that loss to the gradients of the parameters, after target_loss().
+// Adds the gradient of that loss to the gradients of the parameters, once after target_loss():
+// kept logits are overwritten.
 void backward(LanguageModel& model, const TensorView& tokens, const TensorView& targets,
               const LanguageModel::State& state, const Run& run,
               const CrossEntropyOptions& options = {}, const MultiHeadCall& call = {});

@@ -5,7 +5,7 @@
 //   gradients    f32
 //   moments      two of AdamW, f32; with bf16 also an f32 copy of the weights
 //   activations  batch block rows: what each block keeps for the backward pass, and the gradients
-//                of the block that it is in
+//                of the block that it is in; logits where they are kept (language_model.h)
 //
 // It leaves out the workspaces of single calls, which grow with the threads and not with the model,
 // and the tokens of the texts.

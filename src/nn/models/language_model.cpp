@@ -14,6 +14,26 @@ auto& head_of(Model& model) {
   return model.head.defined() ? model.head : model.embedding.weight;
 }
 
+// More logits than these are computed twice, which makes a third more products of the head.
+constexpr double kMostKeptLogits = 64 << 20;
+
+// The gradient of the loss by kept logits, which are overwritten by their gradients.
+void kept_logits_gradient(LanguageModel& model, const TensorView& targets,
+                          const LanguageModel::State& state, const TensorView& d_x, const Run& run,
+                          const CrossEntropyOptions& options) {
+  Parameter& head = head_of(model);
+  const TensorView weight = head.value.view();
+  const TensorView logits = as_matrix(state.logits);
+  cross_entropy_gradient(state.logits, targets, state.lse, state.logits, run, options);
+  if (run.counts())
+    return run.scratch.need(product_workspace_bytes(logits.shape[0], weight.shape[1],
+                                                    weight.shape[0], weight.dtype, run.context));
+  if (head.learns())
+    add_weight_gradient(logits, as_matrix(state.normed), head.gradient.view(), {}, run.context,
+                        run.scratch.rest());
+  multiply_gradient(logits, weight, as_matrix(d_x), false, run.context, run.scratch.rest());
+}
+
 // The embedding of tokens and positions, into state.x[0].
 void embed_tokens(const LanguageModel& model, const TensorView& tokens,
                   const LanguageModel::State& state, const Run& run) {
@@ -28,6 +48,12 @@ void embed_tokens(const LanguageModel& model, const TensorView& tokens,
 }
 
 }  // namespace
+
+double kept_logits_bytes(const LanguageModelSpec& spec, DType dtype, double tokens) {
+  const double bytes =
+      tokens * static_cast<double>(spec.vocabulary) * static_cast<double>(size_of(dtype));
+  return bytes <= kMostKeptLogits ? bytes : 0;
+}
 
 LanguageModel::State make_state(const LanguageModel& model, int64_t batch, int64_t length,
                                 Arena& arena) {
@@ -45,7 +71,10 @@ LanguageModel::State make_state(const LanguageModel& model, int64_t batch, int64
   state.normed = arena.take(dtype, shape);
   state.norm = make_state(model.norm, shape, dtype, arena);
   if (model.positions.weight.defined()) state.positions = arena.take(DType::i64, {batch, length});
-  state.lse = arena.take(computed_type(dtype), {batch, length});
+  const double tokens = static_cast<double>(batch) * static_cast<double>(length);
+  const bool keeps_logits = kept_logits_bytes(model.spec, dtype, tokens) > 0;
+  if (keeps_logits) state.logits = arena.take(dtype, {batch, length, model.spec.vocabulary});
+  state.lse = arena.take(keeps_logits ? DType::f64 : computed_type(dtype), {batch, length});
   return state;
 }
 
@@ -69,6 +98,10 @@ void compute_logits(const LanguageModel& model, const TensorView& normed, const 
 double target_loss(const LanguageModel& model, const TensorView& targets,
                    const LanguageModel::State& state, const Run& run,
                    const CrossEntropyOptions& options) {
+  if (state.logits.defined()) {
+    compute_logits(model, state.normed, state.logits, run);
+    return cross_entropy(state.logits, targets, state.lse, run, options);
+  }
   return linear_cross_entropy(state.normed, head_of(model), targets, state.lse, run, options);
 }
 
@@ -79,8 +112,11 @@ void backward(LanguageModel& model, const TensorView& tokens, const TensorView& 
   const TensorView d_after = run.scratch.take(state.normed.dtype, state.normed.dims());
   const TensorView d_before = run.scratch.take(state.normed.dtype, state.normed.dims());
   TensorView d_x = d_after, d_next = d_before;
-  linear_cross_entropy_gradient(state.normed, head_of(model), targets, state.lse, d_x, run,
-                                options);
+  if (state.logits.defined())
+    kept_logits_gradient(model, targets, state, d_x, run, options);
+  else
+    linear_cross_entropy_gradient(state.normed, head_of(model), targets, state.lse, d_x, run,
+                                  options);
   backward(model.norm, state.x.back(), d_x, state.norm, d_next, run);
   for (size_t i = model.layers.size(); i-- > 0;) {
     std::swap(d_x, d_next);

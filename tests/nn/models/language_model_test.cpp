@@ -103,6 +103,32 @@ TEST(LanguageModel, TheLossIsThatOfTheLogits) {
   }
 }
 
+TEST(LanguageModel, GradientsDoNotDependOnKeptLogits) {
+  for (const LanguageModelLayout layout : kLayouts) {
+    ModelProblem kept(small_model(layout)), other(small_model(layout));
+    kept.run({}, true);
+    Counted{}([&](nn::Arena& states, const nn::Run& run) {
+      auto state = make_state(other.model, 2, 6, states);
+      EXPECT_TRUE(state.logits.defined());
+      state.logits = {};
+      forward(other.model, other.tokens, state, run);
+      other.loss = target_loss(other.model, other.targets, state, run);
+      backward(other.model, other.tokens, other.targets, state, run);
+    });
+    EXPECT_NEAR(kept.loss, other.loss, 1e-12);
+    const auto expected = parameters_of(other.model), found = parameters_of(kept.model);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_LE(difference(found[i]->gradient, expected[i]->gradient), 1e-11) << i;
+  }
+}
+
+TEST(LanguageModel, KeepsLogitsOfAtMost64MiB) {
+  const LanguageModelSpec spec{.vocabulary = 1 << 16};
+  EXPECT_EQ(kept_logits_bytes(spec, DType::f32, 256), 0x1p26);
+  EXPECT_EQ(kept_logits_bytes(spec, DType::f32, 257), 0);
+  EXPECT_EQ(kept_logits_bytes(spec, DType::bf16, 512), 0x1p26);
+}
+
 TEST(LanguageModel, InitialValuesHaveTheirSpread) {
   LanguageModelSpec spec = small_model(LanguageModelLayout::gpt2);
   spec.features = 64;
