@@ -22,7 +22,7 @@ constexpr ModelSize kLadder[] = {{2, 2, 64, 64, 8, 2e-3},    {3, 3, 96, 512, 1, 
                                  {8, 8, 512, 512, 32, 6e-4}, {12, 12, 768, 512, 64, 6e-4}};
 
 // The header says why.
-constexpr double kLeastSteps = 3000, kMostSteps = 1e9;
+constexpr double kLeastSteps = 4000, kMostSteps = 1e9;
 constexpr double kMostEpochs = 30, kMostParametersPerToken = 12;
 constexpr int64_t kCharactersBelow = 16 << 10;
 constexpr int64_t kBytesPerToken = 16, kBytesPerTokenOfMany = 2 << 10;

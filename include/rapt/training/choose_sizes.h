@@ -6,7 +6,7 @@
 // * Tokens are those of byte-level BPE: one for each 16 bytes of text, at most 4,096, and in longer
 //   texts one for each 2 KiB, rounded down to a power of two. Nearly all words of a small text are
 //   then tokens, so that the model writes words. Characters are the tokens of texts below 16 KiB.
-// * The model is the largest of a list that can make 3,000 updates with these operations. That
+// * The model is the largest of a list that can make 4,000 updates with these operations. That
 //   of nanoGPT's recipe for a CPU is on the list.
 // * The model has at most 12 parameters for each token of the training parts, or is the least on
 //   the list. nanoGPT's larger recipe for tiny Shakespeare has 10.7, and over-fits from a third of
