@@ -17,6 +17,8 @@ import tokenizers
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from unicode_tables import range_table, sequence_table, table, valued_range_table
+
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src/text/wordpiece"
 CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)  # syllables, which decompose by a formula
@@ -33,42 +35,14 @@ def changed(name):
     return {code: do(chr(code)) for code in CODES if do(chr(code)) != chr(code)}
 
 
-def ranges(codes):
-    found = []
-    for code in sorted(codes):
-        if found and found[-1][1] == code - 1:
-            found[-1][1] = code
-        else:
-            found.append([code, code])
-    return found
-
-
-def table(head, items):
-    """An array, as many items on a line as fit."""
-    yield head + " = {"
-    line = "   "
-    for item in items:
-        if len(line) + len(item) + 2 > 100:
-            yield line
-            line = "   "
-        line += f" {item},"
-    yield line
-    yield "};"
-
-
-def range_table(name, codes):
-    return table(f"constexpr CharacterRange {name}[]", [f"{{0x{a:x}, 0x{b:x}}}" for a, b in ranges(codes)])
-
-
 def pair_table(name, changes):
-    return table(f"constexpr CodeChange {name}[]",
-                 [f"{{0x{code:x}, 0x{ord(to):x}}}" for code, to in changes.items() if len(to) == 1])
+    return table("CodeChange", name, [f"{{0x{code:x}, 0x{ord(to):x}}}" for code, to in changes.items()
+                                      if len(to) == 1])
 
 
-def sequence_table(name, changes):
-    return table(f"constexpr CodeSequence {name}[]",
-                 [f"{{0x{code:x}, {{{', '.join(f'0x{ord(c):x}' for c in to)}}}}}"
-                  for code, to in changes.items() if len(to) > 1])
+def long(changes):
+    """Those to several characters."""
+    return {code: to for code, to in changes.items() if len(to) > 1}
 
 
 def orders(strip, stripped):
@@ -88,16 +62,6 @@ def orders(strip, stripped):
     return rank, ends
 
 
-def rank_table(rank):
-    found = []
-    for code in sorted(rank):
-        if found and found[-1][1] == code - 1 and found[-1][2] == rank[code]:
-            found[-1][1] = code
-        else:
-            found.append([code, code, rank[code]])
-    return table("constexpr MarkRank kMarkRanks[]", [f"{{0x{a:x}, 0x{b:x}, {r}}}" for a, b, r in found])
-
-
 def recorded():
     head = (f"// Written by dev/record_bert_tables.py from tokenizers {tokenizers.__version__}; do not "
             "edit.")
@@ -111,21 +75,23 @@ def recorded():
     return {
         "character_kinds.inc": [
             head,
-            *range_table("kDropped", [c for c, to in cleaned.items() if to == ""]),
-            *range_table("kBlanks", [c for c, to in cleaned.items() if to == " "]),
-            *range_table("kChinese", chinese),
-            *range_table("kSeparators", [c for c in CODES if pieces[c] == ["a", "a"]]),
-            *range_table("kPunctuation", [c for c in CODES if pieces[c] == ["a", chr(c), "a"]])],
+            *range_table("CharacterRange", "kDropped", [c for c, to in cleaned.items() if to == ""]),
+            *range_table("CharacterRange", "kBlanks", [c for c, to in cleaned.items() if to == " "]),
+            *range_table("CharacterRange", "kChinese", chinese),
+            *range_table("CharacterRange", "kSeparators",
+                         [c for c in CODES if pieces[c] == ["a", "a"]]),
+            *range_table("CharacterRange", "kPunctuation",
+                         [c for c in CODES if pieces[c] == ["a", chr(c), "a"]])],
         "accents.inc": [
             head,
-            *range_table("kRemovedMarks", [c for c, to in stripped.items() if to == ""]),
-            *range_table("kEndingMarks", ends),
-            *rank_table(rank),
-            *sequence_table("kDecomposed", stripped),
+            *range_table("CharacterRange", "kRemovedMarks", [c for c, to in stripped.items() if to == ""]),
+            *range_table("CharacterRange", "kEndingMarks", ends),
+            *valued_range_table("MarkRank", "kMarkRanks", rank),
+            *sequence_table("CodeSequence", "kDecomposed", long(stripped)),
             *pair_table("kBaseLetters", stripped)],
         "lowercase.inc": [
             head,
-            *sequence_table("kLowerSequences", lowered),
+            *sequence_table("CodeSequence", "kLowerSequences", long(lowered)),
             *pair_table("kLowerLetters", lowered)],
     }
 

@@ -14,35 +14,13 @@ import sys
 import tokenizers
 from tokenizers.normalizers import NFC, NFD
 
+from unicode_tables import range_table, sequence_table, table, valued_range_table
+
 FILE = pathlib.Path(__file__).resolve().parent.parent / "src/text/normal_form/nfc_tables.inc"
 CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
 VOWELS_AND_ENDS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # what a syllable takes up
 nfc, nfd = NFC().normalize_str, NFD().normalize_str
-
-
-def table(head, items):
-    """An array, as many items on a line as fit."""
-    yield head + " = {"
-    line = "   "
-    for item in items:
-        if len(line) + len(item) + 2 > 100:
-            yield line
-            line = "   "
-        line += f" {item},"
-    yield line
-    yield "};"
-
-
-def ranges(valued):
-    """[first, last, value] of neighbours with the same value."""
-    found = []
-    for code, value in sorted(valued.items()):
-        if found and found[-1][1] == code - 1 and found[-1][2] == value:
-            found[-1][1] = code
-        else:
-            found.append([code, code, value])
-    return found
 
 
 def mark_ranks(decomposed):
@@ -75,22 +53,17 @@ def recorded():
     decomposed = {code: nfd(chr(code)) for code in CODES
                   if code not in HANGUL and nfd(chr(code)) != chr(code)}
     ranks, pairs = mark_ranks(decomposed), composed(decomposed)
-    changing = {code: 1 for code in CODES if code not in HANGUL and nfc(chr(code)) != chr(code)}
-    unstable = {**changing, **{code: 1 for code in ranks}, **{second: 1 for _, second in pairs},
-                **{code: 1 for code in VOWELS_AND_ENDS}}
+    changing = [code for code in CODES if code not in HANGUL and nfc(chr(code)) != chr(code)]
+    unstable = {*changing, *ranks, *(second for _, second in pairs), *VOWELS_AND_ENDS}
     for code, parts in decomposed.items():  # so that a text may be cut before what is stable
         if code not in unstable and ord(parts[0]) in unstable:
             sys.exit(f"U+{code:04X} is stable, and begins with what is not")
     return "\n".join([
         f"// Written by dev/record_normal_form.py from tokenizers {tokenizers.__version__}; do not edit.",
-        *table("constexpr NfcRange kNfcUnstable[]",
-               [f"{{0x{a:x}, 0x{b:x}}}" for a, b, _ in ranges(unstable)]),
-        *table("constexpr NfcClass kNfcClasses[]",
-               [f"{{0x{a:x}, 0x{b:x}, {r}}}" for a, b, r in ranges(ranks)]),
-        *table("constexpr NfcDecomposition kNfcDecomposed[]",
-               [f"{{0x{code:x}, {{{', '.join(f'0x{ord(c):x}' for c in to)}}}}}"
-                for code, to in sorted(decomposed.items())]),
-        *table("constexpr NfcComposition kNfcComposed[]",
+        *range_table("NfcRange", "kNfcUnstable", unstable),
+        *valued_range_table("NfcClass", "kNfcClasses", ranks),
+        *sequence_table("NfcDecomposition", "kNfcDecomposed", decomposed),
+        *table("NfcComposition", "kNfcComposed",
                [f"{{0x{a:x}, 0x{b:x}, 0x{to:x}}}" for (a, b), to in sorted(pairs.items())])]) + "\n"
 
 

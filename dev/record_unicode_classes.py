@@ -15,8 +15,9 @@ import sys
 import tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
+from unicode_tables import range_table
+
 FILE = pathlib.Path(__file__).resolve().parent.parent / "src/text/unicode_class_ranges.inc"
-PER_LINE = 5
 
 
 def class_of(character, pieces):
@@ -29,35 +30,17 @@ def class_of(character, pieces):
     return joined[0] if joined else "space"
 
 
-def ranges(classes, wanted):
-    found = []
-    for code, name in classes:
-        if name != wanted:
-            continue
-        if found and found[-1][1] == code - 1:
-            found[-1][1] = code
-        else:
-            found.append([code, code])
-    return found
-
-
-def lines(name, found):
-    yield f"constexpr CodeRange {name}[] = {{"
-    items = [f"{{0x{a:x}, 0x{b:x}}}" for a, b in found]
-    for i in range(0, len(items), PER_LINE):
-        yield "    " + ", ".join(items[i:i + PER_LINE]) + ","
-    yield "};"
-
-
 def recorded():
     pieces = ByteLevel(add_prefix_space=False, use_regex=True).pre_tokenize_str
-    classes = [(code, class_of(chr(code), pieces)) for code in range(0x110000)
-               if not 0xD800 <= code < 0xE000]
+    codes = {"letter": [], "number": [], "space": [], "other": []}
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            codes[class_of(chr(code), pieces)].append(code)
     return "\n".join([
         f"// Written by dev/record_unicode_classes.py from tokenizers {tokenizers.__version__}; do not edit.",
-        *lines("kLetters", ranges(classes, "letter")),
-        *lines("kNumbers", ranges(classes, "number")),
-        *lines("kSpaces", ranges(classes, "space"))]) + "\n"
+        *range_table("CodeRange", "kLetters", codes["letter"]),
+        *range_table("CodeRange", "kNumbers", codes["number"]),
+        *range_table("CodeRange", "kSpaces", codes["space"])]) + "\n"
 
 
 if sys.argv[1:] == ["--check"]:
