@@ -51,10 +51,10 @@ bench::CaseMaker encoder_case(const std::string& name, const std::string& folder
   const double flops = flops_of_text(spec);
   return {name + " n=" + std::to_string(spec.longest()), flops, [=] {
             const auto problem = std::make_shared<EncoderProblem>(folder);
-            return bench::TimedCase{.name = "", .flops = flops, .call = [=] {
-                                      (void)encode(problem->model, {problem->ids, {}, {}},
-                                                   problem->context, captures);
-                                    }};
+            return bench::TimedCase{
+                .name = "", .flops = flops, .call = [=] {
+                  (void)encode(problem->model, {problem->ids, {}, {}}, problem->context, captures);
+                }};
           }};
 }
 
@@ -68,9 +68,9 @@ bool measure_encoder(const bench::Arguments& arguments) {
   captures.map = rapt::MapRequest{.rows = side, .columns = side};
   captures.top_k = std::min(kTopKeys, spec.longest());
   captures.on_layer = [](int64_t, rapt::AttentionResult&) {};
-  return bench::measure_cases(arguments, "encoder",
-                              {encoder_case("forward", folder, spec, {}),
-                               encoder_case("maps", folder, spec, captures)});
+  return bench::measure_cases(
+      arguments, "encoder",
+      {encoder_case("forward", folder, spec, {}), encoder_case("maps", folder, spec, captures)});
 }
 
 }  // namespace
