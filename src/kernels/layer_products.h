@@ -19,6 +19,13 @@ struct LayerProducts {
   // sums [rows][columns] += the product of a left side and a panel. `columns`: whole steps.
   void (*add_product)(const void* left, const void* panel, int64_t terms, int64_t rows,
                       int64_t columns, E* sums) noexcept;
+  // out [rows, columns] = x [rows, dims] weight [columns, dims]^T for few rows, with dense rows on
+  // both sides, which are read where they lie: in sums of `block` terms, with the bits of the
+  // above. Elements behind the last row of x up to the next step are 0. Null: few rows are packed,
+  // too. Only of a route without find_outside().
+  void (*few_rows)(const void* x, int64_t x_stride, int64_t rows, const void* weight,
+                   int64_t row_stride, int64_t columns, int64_t dims, int64_t block, E* out,
+                   int64_t out_stride) noexcept = nullptr;
 };
 
 }  // namespace rapt

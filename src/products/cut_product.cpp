@@ -37,10 +37,12 @@ void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t s
                    const KernelTable<E>& table, const RouteKernels<E>* route) {
   constexpr int64_t kSize = sizeof(E);
   const int64_t block_rows = std::min(c.piece, kRowBlock);
-  const bool few_rows = right == RightSide::in_place;
+  const bool by_terms = right == RightSide::terms_in_place;
+  const bool few_rows = by_terms || right == RightSide::rows_in_place;
   ScratchPlanner<Per::call> call;
   ScratchPlanner<Per::worker> worker;
   worker.place(c.sums, {sum > c.chunk || few_rows ? c.piece : block_rows, c.group});
+  worker.place_if(by_terms, c.block_sums, {c.piece, c.group});
   if (right == RightSide::per_task) {
     const int64_t terms = std::min(sum, c.chunk);
     if (route)
@@ -49,8 +51,8 @@ void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t s
     else
       worker.place(c.panels, {terms, c.group, kSize});
   }
-  if (few_rows)
-    worker.place(c.left, {rows, sum, kSize});
+  if (few_rows)  // whole pairs of bf16
+    worker.place(c.left, {rows, round_up(sum, 2), kSize});
   else
     worker.place(c.left, {left_bytes(table, route, block_rows, std::min(sum, kSumBlock))});
   worker.place(c.row, {std::max(c.group, c.piece)});
@@ -59,6 +61,18 @@ void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t s
   worker.place_if(outside, c.outside_columns, {words_of(c)});
   c.workers_memory = call.repeat(worker, c.workers);
   c.bytes = call.total();  // throws if it does not fit
+}
+
+template <class E>
+int64_t group_columns(RightSide right, int64_t rows, int64_t columns, const RouteKernels<E>* route,
+                      const Workers& workers) {
+  // Long runs of columns are read faster: as few groups as there are threads.
+  if (right == RightSide::terms_in_place)
+    return std::clamp(ceil_div(columns, std::max(1, workers.worthwhile())), kFewRowsGroupColumns,
+                      kTermsGroupColumns);
+  const bool few_rows = right == RightSide::rows_in_place ||
+                        (route && right == RightSide::per_task && rows <= kFewRows);
+  return few_rows ? kFewRowsGroupColumns : kGroupColumns;
 }
 
 }  // namespace
@@ -74,11 +88,9 @@ ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, in
   const bool column_sums = form == ProductForm::weight_gradient;  // even if there are no columns
   if (rows == 0 || (columns == 0 && !column_sums)) return c;
   c.width = int64_t{table.matrices.panel_vectors} * table.lanes;
-  const bool few_rows =
-      right == RightSide::in_place || (route && right == RightSide::per_task && rows <= kFewRows);
   // Whole panels of both passes; widths are powers of two.
   const int64_t width = route ? std::max(c.width, route->layers->width) : c.width;
-  const int64_t group = round_up(few_rows ? kFewRowsGroupColumns : kGroupColumns, width);
+  const int64_t group = round_up(group_columns(right, rows, columns, route, workers), width);
   c.group = columns < group ? round_up(columns, width) : group;
   c.groups = columns > 0 ? ceil_div(columns, c.group) : 1;
   cut_rows(c, rows, sum, workers);

@@ -139,11 +139,9 @@ void run(ProductCall<E>& call, Precision precision, const Context& context,
     call.packed =
         packed_right(layout_of(call.right.rows, call.right.columns, use, of_right), packed);
   }
-  const RightSide right = packed            ? RightSide::packed
-                          : call.few_rows() ? RightSide::in_place
-                                            : RightSide::per_task;
-  const ProductLayout<E> cut = cut_product<E>(call.form, right, call.out.rows, call.out.columns,
-                                              call.sum, context, packed ? of_right : call.route);
+  const ProductLayout<E> cut =
+      cut_product<E>(call.form, call.right_side(), call.out.rows, call.out.columns, call.sum,
+                     context, packed ? of_right : call.route);
   const size_t needed = cut.bytes;
   if (!workspace.empty()) {
     run_product(call, cut, context, checked_workspace(workspace, needed));
@@ -349,8 +347,9 @@ size_t most_bytes(int64_t rows, int64_t in_features, int64_t out_features, const
     const auto take = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
       most = std::max(most, cut_product<E>(form, right, m, n, sum, context, route).bytes);
     };
-    if (!route && rows <= kFewRows)
-      take(ProductForm::forward, RightSide::in_place, rows, out_features, in_features);
+    if (rows <= kFewRows)
+      for (const RightSide right : {RightSide::rows_in_place, RightSide::terms_in_place})
+        take(ProductForm::forward, right, rows, out_features, in_features);
     for (const RightSide right : {RightSide::per_task, RightSide::packed}) {
       take(ProductForm::forward, right, rows, out_features, in_features);
       take(ProductForm::input_gradient, right, rows, in_features, out_features);

@@ -45,9 +45,13 @@ inline constexpr int64_t kGroupColumns = 384;
 // as much as 11 columns, reading it in place one in 30.
 inline constexpr int64_t kColumnsInPlace = 128;
 
-// Fewer where the weight is read in place: groups are all that can be shared among threads. Fewer
-// by routes, too: what they pack of the weight for a block of terms stays in the L2.
+// Fewer where rows of the weight are read in place: groups are all that can be shared among
+// threads. Fewer by routes, too: what they pack of the weight for a block of terms stays in the L2.
 inline constexpr int64_t kFewRowsGroupColumns = 128;
+
+// The most columns of a group where terms of the weight are read in place: its sums of a row, of
+// all terms and of a block, are 32 KiB of f32, and of four rows stay in the L2.
+inline constexpr int64_t kTermsGroupColumns = 4096;
 
 // The most terms that are packed at once: 3 MiB of f32. Longer sums are made in chunks,
 // between which the sums of a piece are kept.
@@ -73,6 +77,14 @@ struct PackedRight {
   uint64_t* outside = nullptr;
 };
 
+// How a product reads its right side.
+enum class RightSide : uint8_t {
+  per_task,        // each task packs its group
+  rows_in_place,   // few rows by a weight whose rows are dense
+  terms_in_place,  // few rows by a weight whose terms are dense
+  packed,          // packed before the call
+};
+
 template <class E>
 struct ProductCall {
   ProductForm form = ProductForm::forward;
@@ -86,9 +98,12 @@ struct ProductCall {
   PackedRight<E> packed;
   const RouteKernels<E>* route = nullptr;  // null: FMA
 
-  bool few_rows() const noexcept {
-    return !route && !packed.panels && form == ProductForm::forward && out.rows <= kFewRows &&
-           (right.column_stride == 1 || right.columns <= 1);
+  RightSide right_side() const noexcept {
+    if (packed.panels) return RightSide::packed;
+    if (form != ProductForm::forward || out.rows > kFewRows) return RightSide::per_task;
+    if (right.column_stride == 1 || right.columns <= 1)
+      return !route || route->layers->few_rows ? RightSide::rows_in_place : RightSide::per_task;
+    return !route && right.row_stride == 1 ? RightSide::terms_in_place : RightSide::per_task;
   }
 };
 
@@ -109,6 +124,7 @@ struct ProductCut {
 template <class E>
 struct ProductLayout : ProductCut {
   Place<E> sums;            // [rows of a piece or of a block][group]
+  Place<E> block_sums;      // the same of a block of terms, with terms_in_place
   Place<std::byte> panels;  // [terms][group] of either pass, if a task packs its own
   Place<std::byte> left;    // rows of the left side, packed or dense
   Place<E> row;             // the bias of a group, or the column sums of a piece
@@ -116,13 +132,6 @@ struct ProductLayout : ProductCut {
   // multiply? If there is a route with such elements.
   Place<uint64_t> outside_rows, outside_columns;
   RepeatedMemory workers_memory;
-};
-
-// How a product reads its right side.
-enum class RightSide {
-  per_task,  // each task packs its group
-  in_place,  // few_rows() of ProductCall
-  packed,    // packed before the call
 };
 
 // The cut for these sizes. `route`: of the call or, if the right side was packed before, for which

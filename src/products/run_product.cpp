@@ -17,7 +17,7 @@ class PieceOfProduct {
  public:
   PieceOfProduct(const ProductCall<E>& call, const ProductLayout<E>& cut,
                  std::byte* scratch) noexcept
-      : call_(call), cut_(cut), table_(call.table), scratch_(scratch) {}
+      : call_(call), cut_(cut), table_(call.table), side_(call.right_side()), scratch_(scratch) {}
 
   // Packs the columns of a group for all terms, by FMA and by the route.
   void pack_group(int64_t group, const PackedRight<E>& packed) noexcept {
@@ -35,7 +35,7 @@ class PieceOfProduct {
     columns_ = std::min(cut_.group, call_.out.columns - first_column_);
     first_row_ = task % cut_.pieces * cut_.piece;
     rows_ = std::min(cut_.piece, call_.out.rows - first_row_);
-    if (call_.few_rows()) {
+    if (side_ == RightSide::rows_in_place || side_ == RightSide::terms_in_place) {
       multiply_few_rows();
     } else if (call_.route) {
       multiply_by_route();
@@ -330,27 +330,51 @@ class PieceOfProduct {
     const Left left = all_of_left();
     E* const sums = scratch(cut_.sums);
     const Matrix& weight = call_.right;
-    const bool in_memory = weight.rows * weight.columns * size_of(weight.dtype) > kWeightInCaches;
-    table_.matrices.few_rows[static_cast<int>(weight.dtype)](
-        left.data, left.stride, rows_, weight.at(first_column_, 0), weight.row_stride, columns_,
-        call_.sum, kSumBlock, in_memory, sums, cut_.group);
+    const std::byte* const from = weight.at(first_column_, 0);
+    const auto* const x = reinterpret_cast<const E*>(left.data);
+    const auto type = static_cast<int>(weight.dtype);
+    if (side_ == RightSide::terms_in_place) {
+      table_.matrices.few_rows_by_terms[type](x, left.stride, rows_, from, weight.column_stride,
+                                              columns_, call_.sum, kSumBlock,
+                                              scratch(cut_.block_sums), sums, cut_.group);
+    } else if (call_.route) {
+      call_.route->layers->few_rows(left.data, left.stride, rows_, from, weight.row_stride,
+                                    columns_, call_.sum, kSumBlock, sums, cut_.group);
+    } else {
+      const bool in_memory = weight.rows * weight.columns * size_of(weight.dtype) > kWeightInCaches;
+      table_.matrices.few_rows[type](x, left.stride, rows_, from, weight.row_stride, columns_,
+                                     call_.sum, kSumBlock, in_memory, sums, cut_.group);
+    }
     load_bias();
     store({0, rows_}, sums, cut_.group, 0, columns_);
   }
 
-  // The left side in the computed type, its rows dense.
+  // The left side with dense rows: in the computed type, or, for a route, as it is.
   struct Left {
-    const E* data;
+    const void* data;
     int64_t stride;
   };
   Left all_of_left() const noexcept {
     const Matrix& left = call_.left;
-    if (left.dtype == dtype_of<E>() && (left.column_stride == 1 || left.columns == 1))
-      return {reinterpret_cast<const E*>(left.data), left.row_stride};
-    E* const dense = left_scratch();
+    const bool dense = left.column_stride == 1 || left.columns == 1;
+    if (call_.route) return dense && left.columns % 2 == 0 ? stored_left() : paired_left();
+    if (left.dtype == dtype_of<E>() && dense) return stored_left();
+    E* const rows = left_scratch();
     fma(left.dtype)
-        .pack_rows(left.data, left.row_stride, left.column_stride, left.rows, left.columns, dense);
-    return {dense, left.columns};
+        .pack_rows(left.data, left.row_stride, left.column_stride, left.rows, left.columns, rows);
+    return {rows, left.columns};
+  }
+  Left stored_left() const noexcept { return {call_.left.data, call_.left.row_stride}; }
+  // Rows of a left side of 16 bits, with zeros up to whole pairs.
+  Left paired_left() const noexcept {
+    const Matrix& left = call_.left;
+    const int64_t stride = round_up(left.columns, 2);
+    auto* const rows = reinterpret_cast<uint16_t*>(left_scratch());
+    std::fill_n(rows, left.rows * stride, uint16_t{0});
+    for (int64_t r = 0; r < left.rows; ++r)
+      for (int64_t k = 0; k < left.columns; ++k)
+        rows[r * stride + k] = *reinterpret_cast<const uint16_t*>(left.at(r, k));
+    return {rows, stride};
   }
 
   void load_bias() const noexcept {
@@ -393,6 +417,7 @@ class PieceOfProduct {
   const ProductCall<E>& call_;
   const ProductLayout<E>& cut_;
   const KernelTable<E>& table_;
+  const RightSide side_;
   std::byte* scratch_;
   int64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
   const RouteKernels<E>* by_ = nullptr;  // of the pass; null: FMA

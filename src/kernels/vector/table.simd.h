@@ -7,6 +7,7 @@
 #include "kernels/vector/captures.simd.h"
 #include "kernels/vector/dropout.simd.h"
 #include "kernels/vector/few_queries.simd.h"
+#include "kernels/vector/few_rows.simd.h"
 #include "kernels/vector/gradients.simd.h"
 #include "kernels/vector/linear.simd.h"
 #include "kernels/vector/long_lists.simd.h"
@@ -141,12 +142,15 @@ struct Storages<V, float> {
     t.matrices.pack_left[0] = pack_left<V, AsElement<V>>;
     t.matrices.pack_right[0] = pack_right<V, AsElement<V>>;
     t.matrices.few_rows[0] = few_rows<V, AsElement<V>>;
+    t.matrices.few_rows_by_terms[0] = few_rows_by_terms<V, AsElement<V>>;
     t.matrices.pack_left[2] = pack_left<V, AsBFloat16<V>>;
     t.matrices.pack_right[2] = pack_right<V, AsBFloat16<V>>;
     t.matrices.few_rows[2] = few_rows<V, AsBFloat16<V>>;
+    t.matrices.few_rows_by_terms[2] = few_rows_by_terms<V, AsBFloat16<V>>;
     t.matrices.pack_left[3] = pack_left<V, AsFloat16<V>>;
     t.matrices.pack_right[3] = pack_right<V, AsFloat16<V>>;
     t.matrices.few_rows[3] = few_rows<V, AsFloat16<V>>;
+    t.matrices.few_rows_by_terms[3] = few_rows_by_terms<V, AsFloat16<V>>;
     t.matrices.store[0] = store_product<V, AsElement<V>>;
     t.matrices.store[2] = store_product<V, AsBFloat16<V>>;
     t.matrices.store[3] = store_product<V, AsFloat16<V>>;
@@ -168,6 +172,7 @@ struct Storages<V, double> {
     t.matrices.pack_left[1] = pack_left<V, AsElement<V>>;
     t.matrices.pack_right[1] = pack_right<V, AsElement<V>>;
     t.matrices.few_rows[1] = few_rows<V, AsElement<V>>;
+    t.matrices.few_rows_by_terms[1] = few_rows_by_terms<V, AsElement<V>>;
     t.matrices.store[1] = store_product<V, AsElement<V>>;
     t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
   }
