@@ -115,14 +115,11 @@ class DecoderLoader {
     return made;
   }
 
+  // A matrix [in, out], whose product reads it where it lies.
   StoredLinear transposed_linear(const std::string& name, int64_t out, int64_t in) {
     StoredLinear made;
-    const StoredTensor& stored = weights_.find(name + ".weight", {in, out});
-    const int64_t size = size_of(*stored.dtype == DType::f64 ? DType::f32 : *stored.dtype);
-    if (counts_)
-      count(stored, in * out * size);
-    else
-      made.weight = keep(load_transposed(stored));
+    const TensorView stored = matrix(weights_.find(name + ".weight", {in, out}));
+    if (!counts_) made.weight = stored.transposed();
     made.bias = matrix(weights_.find(name + ".bias", {out}));
     return made;
   }

@@ -36,17 +36,6 @@ LoadedTensor own(Tensor tensor) {
   return {std::move(tensor), view};
 }
 
-// Blocks of a matrix that fit the cache in both orders.
-template <class From, class To>
-void transpose(const From* from, int64_t rows, int64_t columns, To* to) {
-  constexpr int64_t kBlock = 32;
-  for (int64_t r = 0; r < rows; r += kBlock)
-    for (int64_t c = 0; c < columns; c += kBlock)
-      for (int64_t i = r; i < std::min(rows, r + kBlock); ++i)
-        for (int64_t j = c; j < std::min(columns, c + kBlock); ++j)
-          to[j * rows + i] = static_cast<To>(from[i * columns + j]);
-}
-
 }  // namespace
 
 StoredWeights::StoredWeights(const std::string& folder, const std::string& prefix, bool takes_f64)
@@ -109,24 +98,6 @@ LoadedTensor load_weight(const StoredTensor& stored) {
 
 int64_t copied_bytes(const StoredTensor& stored) {
   return *stored.dtype == DType::f64 ? stored.bytes / 2 : memory_of(stored);
-}
-
-LoadedTensor load_transposed(const StoredTensor& stored) {
-  const LoadedTensor loaded = load(stored);
-  const TensorView& from = loaded.view();
-  const bool is_f64 = from.dtype == DType::f64;
-  const int64_t rows = from.shape[0], columns = from.shape[1];
-  Tensor copy(is_f64 ? DType::f32 : from.dtype, {columns, rows});
-  if (is_f64)
-    transpose(static_cast<const double*>(from.data), rows, columns,
-              static_cast<float*>(copy.data()));
-  else if (from.dtype == DType::f32)
-    transpose(static_cast<const float*>(from.data), rows, columns,
-              static_cast<float*>(copy.data()));
-  else
-    transpose(static_cast<const uint16_t*>(from.data), rows, columns,
-              static_cast<uint16_t*>(copy.data()));
-  return own(std::move(copy));
 }
 
 void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to) {

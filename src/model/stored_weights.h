@@ -51,9 +51,6 @@ LoadedTensor load_weight(const StoredTensor& stored);
 // The bytes of memory that load_weight() takes; 0: it is mapped.
 int64_t copied_bytes(const StoredTensor& stored);
 
-// A transposed copy [columns, rows] of a matrix [rows, columns], in its type, or of f64 in f32.
-LoadedTensor load_transposed(const StoredTensor& stored);
-
 // Copies a vector into f32 numbers, each with `plus` added.
 void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to);
 
