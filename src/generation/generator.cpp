@@ -65,11 +65,13 @@ int64_t capacity_of(const nn::DecodingSizes& sizes, const GeneratorOptions& opti
   return options.length - 1 > sizes.context - prompt ? sizes.context : prompt + options.length - 1;
 }
 
-// New tokens of a sequence behind the prompt that one call reads at most.
+// New tokens of a sequence behind the prompt that are read at once.
 int64_t most_new_tokens(const nn::DecodingSizes& sizes, const GeneratorOptions& options,
                         int64_t capacity) {
   return options.when_full == WhenFull::slide ? std::min(kept_when_sliding(sizes), capacity) : 1;
 }
+
+int64_t of_one_call(int64_t tokens) { return std::min(tokens, kMostTokensAtOnce); }
 
 // Copies element 0 of the first dimension of a dense tensor to all others.
 void repeat_first(const TensorView& tensor) {
@@ -96,7 +98,8 @@ double generation_bytes(const nn::DecodingSizes& sizes, const GeneratorOptions& 
   double cached = sequences * number(capacity);
   if (options.sequences > 1) cached += number(prompt);
   const double rows =
-      std::max(number(prompt), sequences * number(most_new_tokens(sizes, options, capacity)));
+      std::max(number(of_one_call(prompt)),
+               sequences * number(of_one_call(most_new_tokens(sizes, options, capacity))));
   return number(size_of(sizes.dtype)) *
          (2 * number(sizes.layers) * kv * cached + sequences * number(sizes.vocabulary) +
           rows * sizes.row_elements);
@@ -161,6 +164,24 @@ void Generator::decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scr
                 weights);
 }
 
+void Generator::count_calls(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch) {
+  decode_input(cache, of_one_call(n), scratch);
+  // Few tokens may need more than many.
+  if (const int64_t last = n % kMostTokensAtOnce; last > 0) decode_input(cache, last, scratch);
+}
+
+void Generator::read_tokens(nn::DecodingCache& cache, int64_t begin, int64_t end) {
+  while (begin < end) {
+    const int64_t n = of_one_call(end - begin);
+    auto to = input_.begin();
+    for (int64_t s = 0; s < cache.batch; ++s)
+      to = std::copy_n(tokens_[static_cast<size_t>(s)].begin() + begin, n, to);
+    nn::Arena scratch = arena_of(scratch_memory_);
+    decode_input(cache, n, scratch);
+    begin += n;
+  }
+}
+
 void Generator::take_states(int64_t capacity, nn::Arena& arena) {
   cache_ = make_decoding_cache(sizes_, options_.sequences, capacity, arena);
   logits_ = arena.take(sizes_.dtype, {options_.sequences, sizes_.vocabulary});
@@ -182,11 +203,12 @@ void Generator::take_memory() {
     prompt_memory_ = memory_for(prompt);
   }
   state_memory_ = memory_for(states);
-  decode_input(options_.sequences > 1 ? prompt_cache_ : cache_, prompt_, scratch);
-  decode_input(cache_, 1, scratch);
-  decode_input(cache_, most_new, scratch);
+  count_calls(options_.sequences > 1 ? prompt_cache_ : cache_, prompt_, scratch);
+  count_calls(cache_, 1, scratch);
+  count_calls(cache_, most_new, scratch);
   scratch_memory_ = memory_for(scratch);
-  input_.resize(static_cast<size_t>(std::max(prompt_, options_.sequences * most_new)));
+  input_.resize(static_cast<size_t>(
+      std::max(of_one_call(prompt_), options_.sequences * of_one_call(most_new))));
   nn::Arena memory = arena_of(state_memory_);
   take_states(capacity, memory);
   if (options_.sequences == 1) return;
@@ -196,10 +218,8 @@ void Generator::take_memory() {
 
 // One sequence reads the prompt, and all others get copies of its keys and values.
 void Generator::read_prompt() {
-  std::copy_n(tokens_[0].begin(), prompt_, input_.begin());
-  nn::Arena scratch = arena_of(scratch_memory_);
-  if (options_.sequences == 1) return decode_input(cache_, prompt_, scratch);
-  decode_input(prompt_cache_, prompt_, scratch);
+  if (options_.sequences == 1) return read_tokens(cache_, 0, prompt_);
+  read_tokens(prompt_cache_, 0, prompt_);
   append_prompt(cache_, prompt_cache_);
   prompt_cache_ = {};
   prompt_memory_ = {};
@@ -212,12 +232,7 @@ void Generator::read_new_tokens() {
     forgotten_ = total() - kept_when_sliding(sizes_);
     cache_.clear();
   }
-  const int64_t begin = forgotten_ + cached(), n = total() - begin;
-  auto to = input_.begin();
-  for (const std::vector<int64_t>& tokens : tokens_)
-    to = std::copy_n(tokens.begin() + begin, n, to);
-  nn::Arena scratch = arena_of(scratch_memory_);
-  decode_input(cache_, n, scratch);
+  read_tokens(cache_, forgotten_ + cached(), total());
 }
 
 Finish Generator::finish_after(int64_t written) const {

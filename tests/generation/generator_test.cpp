@@ -23,10 +23,10 @@ constexpr LanguageModelLayout kAllLayouts[] = {
     LanguageModelLayout::gpt2, LanguageModelLayout::llama, LanguageModelLayout::qwen3};
 const std::vector<int64_t> kPrompt = {3, 1, 4, 1, 5};
 
-nn::LanguageModel drawn_model(LanguageModelLayout layout) {
+nn::LanguageModel drawn_model(LanguageModelLayout layout, int64_t context = kContext) {
   nn::LanguageModelSpec spec{.layout = layout,
                              .vocabulary = 11,
-                             .context = kContext,
+                             .context = context,
                              .layers = 2,
                              .heads = 2,
                              .features = 8};
@@ -157,6 +157,52 @@ TEST(Generator, EndsWhenTheContextIsFull) {
     EXPECT_EQ(std::ssize(whole_text(generator)), kContext - 5 + 1);
     EXPECT_EQ(generator.finish(0), Finish::context);
   }
+}
+
+// The prompt is read in three calls, the last of 5 tokens; one sequence and several.
+TEST(Generator, ReadsALongPromptInPieces) {
+  for (const LanguageModelLayout layout : kAllLayouts) {
+    const nn::LanguageModel model = drawn_model(layout, 2 * generation::kMostTokensAtOnce + 40);
+    std::vector<int64_t> tokens;
+    for (int64_t i = 0; i < 2 * generation::kMostTokensAtOnce + 5; ++i)
+      tokens.push_back((i * i + 3 * i) % 11);
+    for (const int64_t sequences : {1, 2}) {
+      GeneratorOptions options{.sampling = {.temperature = 0}, .sequences = sequences, .length = 1};
+      options.attention = {.layer = 1, .head = 0};
+      Generator generator(model, options, tokens);
+      ASSERT_TRUE(generator.next());
+      const Pass pass(model, tokens);
+      EXPECT_EQ(generator.token(sequences - 1), pass.likeliest());
+      const TensorView found = generator.attention(sequences - 1);
+      ASSERT_EQ(found.count(), std::ssize(tokens));
+      for (size_t j = 0; j < tokens.size(); ++j)
+        EXPECT_NEAR(static_cast<const float*>(found.data)[j], pass.weights.values<float>()[j],
+                    1e-5);
+    }
+  }
+}
+
+// Beyond a call's tokens a longer prompt adds keys and values alone.
+TEST(Generator, ALongPromptTakesItsCache) {
+  nn::LanguageModelSpec spec{
+      .vocabulary = 50, .context = 4000, .layers = 3, .heads = 2, .features = 32};
+  const auto told = [&](int64_t prompt) {
+    return generation::generation_bytes(spec, DType::f32, {.length = 1}, prompt);
+  };
+  const double keys_and_values = 2 * 3 * 32 * 4;
+  EXPECT_EQ(told(3000) - told(1000), 2000 * keys_and_values);
+}
+
+TEST(Generator, EndsWhereTheCallerSays) {
+  const nn::LanguageModel model = drawn_model(LanguageModelLayout::llama);
+  Generator generator(model, {.sequences = 2, .length = 6}, kPrompt);
+  ASSERT_TRUE(generator.next());
+  generator.end(0);
+  while (generator.next()) EXPECT_EQ(generator.token(0), generation::kNoToken);
+  EXPECT_EQ(generator.text(0).size(), 1u);
+  EXPECT_EQ(generator.text(1).size(), 6u);
+  EXPECT_EQ(generator.finish(0), Finish::stop_word);
+  EXPECT_EQ(generator.finish(1), Finish::length);
 }
 
 TEST(Generator, APromptMayFillTheContext) {

@@ -1,7 +1,8 @@
 #pragma once
 // Continues a text, given as tokens, by a language model, one of rapt::nn or one that rapt::model
-// has read (rapt/model/decoder_model.h): the prompt is read in one call, then each token that is
-// drawn is read beside the keys and values of earlier ones (rapt/nn/decoding.h).
+// has read (rapt/model/decoder_model.h): the prompt is read in calls of at most kMostTokensAtOnce
+// tokens, then each token that is drawn is read beside the keys and values of earlier ones. The
+// logits have the bits of one call (rapt/nn/decoding.h says where they do not).
 //
 //   Generator generator(model, {.length = 100, .stop_tokens = {50256}}, prompt);
 //   while (generator.next())
@@ -32,6 +33,10 @@ inline constexpr int64_t kNoToken = -1;  // in place of a token
 inline constexpr int64_t kMostSequences = 1 << 16;
 inline constexpr int64_t kMostLength = int64_t{1} << 31;
 
+// The most tokens of a sequence that a call reads, which bounds its temporaries. So many rows reach
+// the speed of products, and read the weights once for all of them.
+inline constexpr int64_t kMostTokensAtOnce = 512;
+
 // What happens to a sequence when the context is full.
 enum class WhenFull : uint8_t {
   stop,   // it ends
@@ -44,8 +49,10 @@ enum class Finish : uint8_t {
   stop_token,  // one was drawn, which is not part of the text
   length,      // it has the tokens that were asked for
   context,     // the model has no further position
+  stop_word,   // the caller has ended it by end()
 };
-inline constexpr const char* kFinishNames[] = {"none", "stop-token", "length", "context"};
+inline constexpr const char* kFinishNames[] = {"none", "stop-token", "length", "context",
+                                               "stop-word"};
 
 // One head of one layer, both from 0.
 struct LayerHead {
@@ -96,6 +103,8 @@ class Generator {
   int64_t token(int64_t sequence) const { return newest_[static_cast<size_t>(sequence)]; }
   // Why a sequence has ended, or that it goes on.
   Finish finish(int64_t sequence) const { return finish_[static_cast<size_t>(sequence)]; }
+  // Ends a sequence behind its last token, as when its text has a word that ends it.
+  void end(int64_t sequence) { finish_[static_cast<size_t>(sequence)] = Finish::stop_word; }
   // The tokens of a sequence without the prompt and without a stop token.
   std::span<const int64_t> text(int64_t sequence) const;
 
@@ -114,8 +123,12 @@ class Generator {
   void check(std::span<const int64_t> prompt) const;
   void take_memory();
   void take_states(int64_t capacity, nn::Arena& arena);
-  // Appends the tokens of input_ [sequences, n] to a cache of so many sequences, and writes the
-  // logits and weights of the last ones.
+  // Counts the scratch of calls that read `n` tokens.
+  void count_calls(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch);
+  // Appends the tokens from `begin` on to a cache of some sequences, and writes the logits and
+  // weights of the last ones.
+  void read_tokens(nn::DecodingCache& cache, int64_t begin, int64_t end);
+  // The same for the tokens of input_ [sequences, n].
   void decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch);
   void read_prompt();
   void read_new_tokens();
