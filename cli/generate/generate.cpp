@@ -15,6 +15,7 @@
 #include "cli/generate/generate_arguments.h"
 #include "cli/generate/generate_report.h"
 #include "cli/generate/model_folder.h"
+#include "cli/generate/stop_words.h"
 #include "cli/input/arguments.h"
 #include "cli/input/tensor_input.h"
 #include "cli/output/narrate.h"
@@ -104,6 +105,7 @@ void choose_head(const GenerateSettings& settings, const nn::DecodingSizes& size
 void generate_texts(generation::Generator& generator, const text::StreamDecoder& decoder,
                     TextOutput& output, AttentionRows* attention, GenerateReport& report) {
   std::vector<text::StreamDecoder> decoders(report.texts.size(), decoder);
+  std::vector<StopWords> stops(report.texts.size(), StopWords(report.stop));
   const SteadyClock::time_point start = SteadyClock::now();
   SteadyClock::time_point first = start;
   for (bool later = false; generator.next(); later = true) {
@@ -113,15 +115,17 @@ void generate_texts(generation::Generator& generator, const text::StreamDecoder&
       if (token == generation::kNoToken) continue;
       report.later_tokens += later;
       if (attention) attention->add(generator);
-      const std::string characters = decoders[i].next(token);
+      const std::string characters = stops[i].next(decoders[i].next(token));
       report.texts[i].text += characters;
       output.print(characters);
+      if (stops[i].found()) generator.end(static_cast<int64_t>(i));
     }
   }
   report.prompt_seconds = seconds_between(start, first);
   report.seconds = seconds_between(first, SteadyClock::now());
   for (size_t i = 0; i < report.texts.size(); ++i) {
-    const std::string rest = decoders[i].finish();
+    std::string rest = stops[i].next(decoders[i].finish());
+    rest += stops[i].finish();
     GeneratedText& text = report.texts[i];
     text.text += rest;
     output.print(rest);
@@ -162,7 +166,7 @@ void run_generate(const GenerateArguments& a) {
   const text::StreamDecoder decoder(tokenizer);
   generation::GeneratorOptions options = settings.options;
   options.stop_tokens = checkpoint::load_stop_tokens(folder);
-  GenerateReport report{.prompt = prompt_text(a)};
+  GenerateReport report{.prompt = prompt_text(a), .stop = a.stop};
   const std::vector<int64_t> prompt =
       prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
   check_generation_memory(folder, settings.dtype, options, std::ssize(prompt));

@@ -114,6 +114,10 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
                  fmt::format("write at most N tokens (default {})", kGeneratedLength))
       ->type_name("N");
   app.add_option("--num", a.num, "continue the prompt N times (default 1)")->type_name("N");
+  app.add_option("--stop", a.stop, "end a text before TEXT (repeatable)")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   offer(app.add_option("--when-full", a.when_full,
                        "when the context is full: stop (default), or slide: read the newest half "
                        "anew and go on")

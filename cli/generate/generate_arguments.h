@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rapt/context.h"
 #include "rapt/generation/generator.h"
@@ -13,6 +14,7 @@ namespace rapt::cli {
 struct GenerateArguments {
   std::string folder, prompt, prompt_file;
   std::string length, temperature, top_k, top_p, min_p, seed, num, when_full;
+  std::vector<std::string> stop;
   std::string attention, attention_layer, attention_head;
   std::string dtype, threads;
   bool json = false, force = false;

@@ -63,6 +63,7 @@ Json generate_document(const GenerateReport& report, const GenerationModel& mode
   document["prompt"] = report.prompt;
   document["prompt_tokens"] = report.prompt_tokens;
   document["sampling"] = sampling_part(options.sampling);
+  document["stop"] = report.stop;
   document["texts"] = Json::array();
   for (const GeneratedText& text : report.texts)
     document["texts"].push_back(

@@ -17,7 +17,8 @@ struct GeneratedText {
 };
 
 struct GenerateReport {
-  std::string prompt;  // empty: none was given
+  std::string prompt;                  // empty: none was given
+  std::vector<std::string> stop = {};  // words that end a text
   int64_t prompt_tokens = 0;
   std::vector<GeneratedText> texts = {};
   double prompt_seconds = 0;  // until the first token of each text

@@ -73,6 +73,36 @@ TEST_F(GenerateTest, TheSeedDecidesAndThreadsDoNot) {
   EXPECT_EQ(text({"--min-p", "1"}), text({"--temperature", "0"}));
 }
 
+// Each token of the model is a character, so a word of three is cut into three tokens.
+TEST_F(GenerateTest, EndsBeforeAStopWord) {
+  const std::vector<std::string> drawn = {"--prompt", "ab", "--length", "30", "--seed", "5"};
+  const std::string whole = document(drawn).at("texts").at(0).at("text");
+  const auto is_ascii = [](const std::string& part) {
+    return std::ranges::all_of(part, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  };
+  size_t middle = whole.size() / 3;  // other characters have several bytes
+  while (!is_ascii(whole.substr(middle, 3))) ++middle;
+  const std::string word = whole.substr(middle, 3);  // its first place may be an earlier one
+  ASSERT_EQ(word.size(), 3u);
+  const std::string expected = whole.substr(0, whole.find(word));
+  std::vector<std::string> stopped = drawn;
+  stopped.insert(stopped.end(), {"--stop", "no such word", "--stop", word});
+  const Json ended = document(stopped);
+  const Json text = ended.at("texts").at(0);
+  EXPECT_EQ(text.at("text"), expected);
+  EXPECT_EQ(text.at("finish"), "stop-word");
+  EXPECT_LT(text.at("tokens").size(), 30u);
+  EXPECT_EQ(ended.at("stop"), std::vector<std::string>({"no such word", word}));
+  const Ran ran = generate(stopped);
+  EXPECT_TRUE(ran.out.starts_with("ab" + expected)) << ran.out;
+  EXPECT_TRUE(contains(ran.err, "ended by stop-word")) << ran.err;
+  // A word that is begun and not ended is part of the text.
+  std::vector<std::string> begun = drawn;
+  begun.insert(begun.end(), {"--stop", whole.substr(whole.size() - 6) + "no such end"});
+  EXPECT_EQ(document(begun).at("texts").at(0).at("text"), whole);
+  EXPECT_EQ(document(begun).at("texts").at(0).at("finish"), "length");
+}
+
 TEST_F(GenerateTest, PrintsSeveralTextsOneAfterTheOther) {
   const std::vector<std::string> arguments = {"--prompt", "ab", "--num", "2", "--length", "5"};
   const Ran ran = generate(arguments);
