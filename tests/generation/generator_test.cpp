@@ -184,13 +184,19 @@ TEST(Generator, ReadsALongPromptInPieces) {
 
 // Beyond a call's tokens a longer prompt adds keys and values alone.
 TEST(Generator, ALongPromptTakesItsCache) {
-  nn::LanguageModelSpec spec{
-      .vocabulary = 50, .context = 4000, .layers = 3, .heads = 2, .features = 32};
+  const nn::DecodingSizes sizes{.layers = 3,
+                                .heads = 2,
+                                .kv_heads = 2,
+                                .head_dim = 16,
+                                .vocabulary = 50,
+                                .context = 4000,
+                                .row_elements = 200};
   const auto told = [&](int64_t prompt) {
-    return generation::generation_bytes(spec, DType::f32, {.length = 1}, prompt);
+    return generation::generation_bytes(sizes, {.length = 1}, prompt);
   };
   const double keys_and_values = 2 * 3 * 32 * 4;
   EXPECT_EQ(told(3000) - told(1000), 2000 * keys_and_values);
+  EXPECT_GT(told(400) - told(300), 100 * keys_and_values);
 }
 
 TEST(Generator, EndsWhereTheCallerSays) {

@@ -108,23 +108,27 @@ TEST(ProductBits, ARowAlone) {
   }
 }
 
-// Few rows read a weight of more than 4 MiB in streams, and 9 rows pack it.
+// Few rows read a weight where it lies, one of more than 4 MiB in another order; 9 rows pack it.
 TEST(ProductBits, ARowAloneByALargeWeight) {
   Random random(base_seed() + 3);
-  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
-    SCOPED_TRACE(rapt::name_of(dtype));
-    const int64_t terms = 1040, columns = (4 << 20) / (terms * rapt::size_of(dtype)) + 29;
-    const Tensor x = random_normal(random, dtype, {9, terms}),
-                 weight = random_normal(random, dtype, {columns, terms});
-    const rapt::ProductOptions options{.precision = rapt::Precision::fma};
-    const Tensor all = product_of(Product::forward, x, weight, options);
-    for (const int64_t rows : {1, 2, 3, 7, 8}) {
-      const TensorView some = x.view().slice(0, 9 - rows, 9);
-      EXPECT_TRUE(same_bits(product_of(Product::forward, some, weight, options),
-                            Tensor::copy_of(all.view().slice(0, 9 - rows, 9))))
-          << rows;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const rapt::Precision precision : {rapt::Precision::fma, rapt::Precision::automatic}) {
+      SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << static_cast<int>(precision));
+      const int64_t terms = 1056, columns = (4 << 20) / (terms * rapt::size_of(dtype)) + 29;
+      const Tensor x = random_normal(random, dtype, {9, terms}),
+                   weight = random_normal(random, dtype, {columns, terms});
+      const Placed by_terms(weight, true, Placed::Gaps::none, false);
+      const rapt::ProductOptions options{.precision = precision};
+      const Tensor all = product_of(Product::forward, x, weight, options);
+      for (const int64_t rows : {1, 2, 3, 7, 8}) {
+        const TensorView some = x.view().slice(0, 9 - rows, 9);
+        const Tensor expected = Tensor::copy_of(all.view().slice(0, 9 - rows, 9));
+        EXPECT_TRUE(same_bits(product_of(Product::forward, some, weight, options), expected))
+            << rows;
+        EXPECT_TRUE(same_bits(product_of(Product::forward, some, by_terms, options), expected))
+            << rows << " by terms";
+      }
     }
-  }
 }
 
 TEST(ProductBits, StridesChangeNone) {
