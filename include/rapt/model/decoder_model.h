@@ -22,8 +22,8 @@
 //                                                are 1 more than stored; softcaps of scores and
 //                                                logits; a window in every second layer
 //
-// Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16), GPT-2's
-// transposed matrices, too; f64 and norms are copied. Everything else is computed in f32.
+// Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16). So are
+// GPT-2's transposed matrices; f64 and norms are copied. Everything else is computed in f32.
 #include <cstdint>
 #include <optional>
 #include <span>
