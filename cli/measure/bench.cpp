@@ -1,10 +1,6 @@
 // rapt bench: measures problems from lists of values, or from descriptors of one line each.
 #include <fmt/format.h>
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -27,16 +23,6 @@ namespace {
 
 // Long enough for hundreds of loops, and too short to warm the core up for the problem.
 constexpr double kPeakSeconds = 0.03;
-
-// The growth of the process's peak memory by a call that allocates its results and workspace.
-int64_t growth_of(timing::Problem& problem) {
-#if defined(__GLIBC__)
-  malloc_trim(0);  // memory that earlier problems gave back would hide growth
-#endif
-  const PeakMemory memory;
-  problem.call_that_allocates();
-  return memory.growth();
-}
 
 BenchResult measured(const BenchCase& one, int repetitions) {
   Context context;
@@ -66,7 +52,7 @@ BenchResult measured(const BenchCase& one, int repetitions) {
     result.gflops = 1e-9 * problem.useful_flops() / result.median;
   result.peak_name = timing::name_of(instruction);
   result.peak_gflops = peak * result.plan.threads;
-  result.growth = growth_of(problem);
+  result.growth = growth_by([&] { problem.call_that_allocates(); });
   return result;
 }
 

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -87,6 +91,15 @@ int64_t PeakMemory::growth() const {
   const int64_t now = peak_of_own_pages();
   // It may be less than at the start if older memory was freed.
   return at_start_ < 0 || now < 0 ? -1 : std::max<int64_t>(0, now - at_start_);
+}
+
+int64_t growth_by(const std::function<void()>& call) {
+#if defined(__GLIBC__)
+  malloc_trim(0);  // memory that earlier calls gave back would hide growth
+#endif
+  const PeakMemory memory;
+  call();
+  return memory.growth();
 }
 
 MemoryBudget::MemoryBudget(int64_t limit)

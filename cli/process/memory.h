@@ -1,6 +1,7 @@
 #pragma once
 // Memory: announced before it is allocated, and rejected beyond a limit.
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace rapt::cli {
@@ -34,6 +35,10 @@ class PeakMemory {
  private:
   int64_t at_start_ = -1;
 };
+
+// The growth of the process's own memory by a call that allocates its results and workspace, as
+// PeakMemory counts it.
+int64_t growth_by(const std::function<void()>& call);
 
 // Counts the memory of a command. Needs are declared before allocation.
 class MemoryBudget {
