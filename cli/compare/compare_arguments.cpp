@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLength = 1024, kHeadDim = 64;
 constexpr int64_t kMostHeads = 4096, kMostHeadDim = 65'536, kMostLength = int64_t{1} << 30;
 constexpr int kSeeds = 5, kMostSeeds = 1'000;
-constexpr int64_t kRows = 256;
+constexpr int64_t kDrawnRows = 256;
 
 CLI::Option* text_option(CLI::App& app, const char* name, std::string& value, const char* type,
                          const char* group, const std::string& doc) {
@@ -73,9 +73,9 @@ void add_comparison(CLI::App& app, CompareArguments& a) {
       ->group("Comparison");
   compare("--seeds", a.seeds, "N",
           fmt::format("seeds of methods that draw, and timed calls of each (default {})", kSeeds));
-  compare(
-      "--rows", a.rows, "N",
-      fmt::format("queries of each head whose exact weights are looked at (default {})", kRows));
+  compare("--rows", a.rows, "N",
+          fmt::format("queries of each head whose exact weights are looked at (default {})",
+                      kDrawnRows));
   offer(compare("--reference", a.reference, "T",
                 "what is exact: call (default; the exact call in the inputs' dtype) or f64"),
         {"call", "f64"});
@@ -167,7 +167,9 @@ int compare_seeds(const CompareArguments& a) {
   return static_cast<int>(integer_within("--seeds", a.seeds, kSeeds, 1, kMostSeeds));
 }
 
-int64_t compare_rows(const CompareArguments& a) { return integer_from("--rows", a.rows, kRows, 1); }
+int64_t compare_rows(const CompareArguments& a) {
+  return integer_from("--rows", a.rows, kDrawnRows, 1);
+}
 
 std::optional<double> most_error(const CompareArguments& a) {
   if (a.max_error.empty()) return std::nullopt;

@@ -109,7 +109,7 @@ std::string memory_cell(const Contender& c) {
 
 using Table = std::vector<std::vector<std::string>>;
 
-std::string table_text(const Table& table) {
+std::string aligned_text(const Table& table) {
   std::vector<size_t> widths(table.front().size(), 0);
   for (const auto& row : table)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
@@ -237,7 +237,7 @@ std::string compare_text(const CompareProblem& problem, const Contenders& conten
                                     time_cell(c->measured.backward), memory_cell(*c)})
       pairs.back().push_back(cell);
   }
-  text += table_text(errors) + "\n" + table_text(pairs) + "\n";
+  text += aligned_text(errors) + "\n" + aligned_text(pairs) + "\n";
   for (const Contender& c : contenders.all()) {
     if (c.role != Role::alternative) continue;
     text += c.name + ": " + (c.computed() ? words_about(c, contenders) : c.refused) + "\n";

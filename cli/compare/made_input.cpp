@@ -24,15 +24,15 @@ constexpr double kClusterNoise = 0.6, kClusterLength = 6;
 constexpr double kNeedleNoise = 0.06, kNeedleLength = 8;
 constexpr double kHuge = 32;
 
-using Row = std::vector<double>;
+using MadeRow = std::vector<double>;
 
-Row normal_row(check::Random& random, int64_t dims, double deviation) {
-  Row row(static_cast<size_t>(dims));
+MadeRow normal_row(check::Random& random, int64_t dims, double deviation) {
+  MadeRow row(static_cast<size_t>(dims));
   for (double& x : row) x = deviation * random.normal();
   return row;
 }
 
-void set_length(Row& row, double length) {
+void set_length(MadeRow& row, double length) {
   double square = 0;
   for (const double x : row) square += x * x;
   // A row of zeros is drawn with probability 0.
@@ -45,7 +45,7 @@ struct MadeHead {
   E *query, *key, *value;  // key: null where it is the query
   int64_t rows, dims;
 
-  void set(E* matrix, int64_t row, const Row& numbers) const {
+  void set(E* matrix, int64_t row, const MadeRow& numbers) const {
     for (int64_t d = 0; d < dims; ++d)
       matrix[row * dims + d] = static_cast<E>(numbers[static_cast<size_t>(d)]);
   }
@@ -55,9 +55,9 @@ template <class E>
 void make_needle(const MadeHead<E>& head, check::Random& random) {
   const std::vector<int64_t> query_of = random.permutation(head.rows);
   for (int64_t j = 0; j < head.rows; ++j) {
-    Row row = normal_row(random, head.dims, 1);
+    MadeRow row = normal_row(random, head.dims, 1);
     set_length(row, 1);
-    Row query = row;
+    MadeRow query = row;
     for (double& x : query) x += kNeedleNoise * random.normal();
     set_length(query, kNeedleLength);
     set_length(row, kNeedleLength);
@@ -68,10 +68,10 @@ void make_needle(const MadeHead<E>& head, check::Random& random) {
 
 template <class E>
 void make_clustered(const MadeHead<E>& head, check::Random& random) {
-  std::vector<Row> centres;
+  std::vector<MadeRow> centres;
   for (int c = 0; c < kCentres; ++c) centres.push_back(normal_row(random, head.dims, 1));
   for (int64_t i = 0; i < head.rows; ++i) {
-    Row row = random.pick(centres);
+    MadeRow row = random.pick(centres);
     for (double& x : row) x += kClusterNoise * random.normal();
     set_length(row, kClusterLength);
     head.set(head.query, i, row);
@@ -89,7 +89,7 @@ void make_head(const MadeInput& made, const MadeHead<E>& head, check::Random& ra
       make_clustered(head, random);
       break;
     case MadeKind::equal: {
-      const Row row = normal_row(random, head.dims, 1);
+      const MadeRow row = normal_row(random, head.dims, 1);
       for (int64_t i = 0; i < head.rows; ++i) head.set(head.query, i, row);
       break;
     }

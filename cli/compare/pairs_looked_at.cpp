@@ -14,7 +14,7 @@ constexpr int64_t kBytesAtOnce = int64_t{8} << 20;
 // How a contender looks at pairs.
 enum class Looks : uint8_t { at_all, at_some, at_none };
 
-Looks looks_of(const Contender& contender) {
+Looks how_it_looks(const Contender& contender) {
   if (contender.role == Role::mean) return Looks::at_none;
   if (contender.role == Role::exact) return Looks::at_all;
   if (contender.role == Role::window) return Looks::at_some;
@@ -62,7 +62,7 @@ void PairsLookedAt::measure(const Reference& reference, std::span<Contender* con
   std::vector<Contender*> some;
   for (Contender* contender : contenders) {
     if (!contender->computed() || contender->exactly != reference.exactly) continue;
-    const Looks looks = looks_of(*contender);
+    const Looks looks = how_it_looks(*contender);
     if (looks == Looks::at_all) contender->measured.weights = {{1, {1, 1, 1}, 1}};
     if (looks == Looks::at_some) some.push_back(contender);
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr double kTimesLarger = 4;
 
 template <class E>
-E narrowed(double x) {
+E rounded_to(double x) {
   if constexpr (std::is_floating_point_v<E>)
     return static_cast<E>(x);
   else
@@ -35,7 +35,7 @@ void replace_rows(Tensor& tensor, int64_t from, uint64_t seed) {
     for (int64_t i = 0; i < count; ++i)
       square += static_cast<double>(first[i]) * static_cast<double>(first[i]);
     const double deviation = kTimesLarger * std::sqrt(square / static_cast<double>(count));
-    for (int64_t i = 0; i < count; ++i) first[i] = narrowed<E>(deviation * random.normal());
+    for (int64_t i = 0; i < count; ++i) first[i] = rounded_to<E>(deviation * random.normal());
   }
 }
 

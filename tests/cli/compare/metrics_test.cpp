@@ -1,0 +1,74 @@
+// Errors, spread over seeds, recall and leaks of `rapt compare`, against plain computations.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cli/compare/metrics/leak.h"
+#include "cli/compare/metrics/result_error.h"
+#include "cli/compare/metrics/true_weights.h"
+
+namespace rapt::cli {
+namespace {
+
+Tensor matrix(std::vector<int64_t> shape, const std::vector<double>& numbers) {
+  Tensor tensor(DType::f64, shape);
+  std::copy(numbers.begin(), numbers.end(), tensor.values<double>().begin());
+  return tensor;
+}
+
+TEST(CompareMetricsTest, ErrorsAreNormsOfDifferencesOverNormsOfRows) {
+  const Tensor exact = matrix({4, 2}, {3, 4, 0, 0, 1, 0, 0, 2});
+  const Tensor result = matrix({4, 2}, {3, 3, 0, 0, 1, 2, 0, 2});
+  const ResultError error = result_error(result.view(), exact.view());
+  EXPECT_NEAR(error.relative, std::sqrt(5.0 / 30), 1e-15);
+  EXPECT_EQ(error.rows.at_50, 0);  // errors 0, 0, 1/5, 2
+  EXPECT_NEAR(error.rows.at_90, 2, 1e-15);
+  EXPECT_NEAR(error.rows.at_100, 2, 1e-15);
+  const Tensor missed = matrix({4, 2}, {3, 4, 1, 0, 1, 0, 0, 2});
+  EXPECT_EQ(result_error(missed.view(), exact.view()).rows.at_100,
+            std::numeric_limits<double>::infinity());
+  const Tensor broken = matrix({4, 2}, {3, 4, 0, 0, 1, std::nan(""), 0, 2});
+  EXPECT_TRUE(std::isnan(result_error(broken.view(), exact.view()).relative));
+  EXPECT_TRUE(std::isnan(result_error(broken.view(), exact.view()).rows.at_100));
+}
+
+TEST(CompareMetricsTest, BiasAndSpreadAreThoseOfTheSeeds) {
+  const Tensor exact = matrix({1, 2}, {3, 4});
+  SeedSpread spread;
+  spread.add(matrix({1, 2}, {5, 4}).view(), exact.view());  // D = (2, 0)
+  spread.add(matrix({1, 2}, {3, 8}).view(), exact.view());  // D = (0, 4), mean (1, 2)
+  EXPECT_NEAR(spread.bias(), std::sqrt(5.0) / 5, 1e-6);
+  EXPECT_NEAR(spread.spread(), std::sqrt(10.0) / 5, 1e-6);
+}
+
+TEST(CompareMetricsTest, WeightsAndRecallCountThePairsLookedAt) {
+  const Tensor weights = matrix({2, 4}, {.1, .2, .3, .4, 1, 0, 0, 0});
+  const Tensor possible = matrix({2, 4}, {1, 1, 1, 1, 1, 0, 0, 0});
+  const Tensor looked_at = matrix({2, 4}, {1, 0, 0, 1, 1, 0, 0, 0});
+  TrueWeightsSum sum;
+  sum.add(weights.view(), possible.view(), looked_at.view());
+  const TrueWeights mean = sum.mean();
+  EXPECT_NEAR(mean.share, (.5 + 1) / 2, 1e-15);
+  EXPECT_EQ(mean.recall[0], 1);
+  EXPECT_EQ(mean.recall[1], (.5 + 1) / 2);  // all 4, and the only one
+  EXPECT_EQ(mean.pairs, 3.0 / 5);
+}
+
+TEST(CompareMetricsTest, APlantedLeakIsFound) {
+  Tensor result(DType::f32, {2, 4, 2});
+  for (float& x : result.values<float>()) x = 3;
+  Tensor other = with_other_rows(result.view(), 2, 1);
+  const Leak none = leak_between(result.view(), other.view(), 2);
+  EXPECT_EQ(none.rows, 0);
+  EXPECT_EQ(none.of, 4);
+  for (const size_t later : {4u, 7u, 12u, 15u})
+    EXPECT_NE(other.values<float>()[later], 3) << "a row that was to be replaced";
+  other.values<float>()[9] = 6;  // row 0 of the second matrix
+  const Leak planted = leak_between(result.view(), other.view(), 2);
+  EXPECT_EQ(planted.rows, 1);
+  EXPECT_NEAR(planted.largest, 3 / std::sqrt(18.0), 1e-6);
+}
+
+}  // namespace
+}  // namespace rapt::cli
