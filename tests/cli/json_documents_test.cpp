@@ -117,6 +117,12 @@ TEST_F(JsonDocumentsTest, Cpu) { expect_documented("rapt.cpu/1", {{"cpu", "--jso
 TEST_F(JsonDocumentsTest, Check) {
   expect_documented("rapt.check/1", {{"check", "q4k4d4:weights(0..2)", "--json"}});
 }
+TEST_F(JsonDocumentsTest, Compare) {
+  expect_documented("rapt.compare/1",
+                    {{"compare", "--q-len", "16", "--head-dim", "4", "--mask", "causal",
+                      "--gradients", "--method", "favor(16)", "--method", "lsh", "--json"}});
+}
+
 TEST_F(JsonDocumentsTest, Bench) {
   const Ran old = rapt({"bench", "q4k4d4", "-r", "1", "--json"});
   write("old.json", old.out);

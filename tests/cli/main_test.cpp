@@ -48,7 +48,7 @@ TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
-  for (const std::string command : {"plot", "view", "compare"}) {
+  for (const std::string command : {"plot", "view"}) {
     const Ran ran = rapt({command});
     EXPECT_EQ(ran.exit, 2);
     EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;
