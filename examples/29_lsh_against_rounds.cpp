@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "rapt/rapt.h"
-#include "rapt/viz/line_chart.h"
+#include "rapt/viz/chart.h"
 
 namespace {
 
@@ -204,8 +204,8 @@ int main(int argc, char** argv) {
     const auto once = rapt::LshDuplicates::count_once, all = rapt::LshDuplicates::count_all;
     print_head();
     rapt::viz::LineChart chart{.title = "Errors of LSH attention",
-                               .x_label = "log2 of the rounds",
-                               .y_label = "relative error of the output"};
+                               .x_axis = {.label = "log2 of the rounds"},
+                               .y_axis = {.label = "relative error of the output"}};
     chart.series = {on_clusters("clusters: 8 buckets, count-once", 8, once),
                     on_clusters("clusters: 8 buckets, count-all", 8, all),
                     on_clusters("clusters: 16 buckets, count-once", 16, once),

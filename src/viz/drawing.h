@@ -37,6 +37,24 @@ struct Curve {  // straight lines from point to point with round ends; one point
   std::vector<Point> points;
   double width;
   Color color;
+  std::vector<double> dashes = {};  // lengths of strokes and gaps in turn; empty: one stroke
+};
+
+enum class MarkerShape : uint8_t {
+  circle,
+  square,
+  triangle,
+  diamond,
+  inverted_triangle,
+  plus,
+  cross,
+};
+
+struct Markers {  // the same figure at several places
+  std::vector<Point> centers;
+  MarkerShape shape;
+  double size;  // width of the figure
+  Color color;
 };
 
 struct Hatch {  // the hatching of masked cells
@@ -75,7 +93,8 @@ struct Text {
   std::u32string text;
 };
 
-using Shape = std::variant<Fill, Frame, Line, Curve, Hatch, HatchedCells, ColorBar, Image, Text>;
+using Shape =
+    std::variant<Fill, Frame, Line, Curve, Markers, Hatch, HatchedCells, ColorBar, Image, Text>;
 
 struct Drawing {
   double width = 0, height = 0;  // whole numbers

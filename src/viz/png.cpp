@@ -1,7 +1,7 @@
 // Pictures as PNG files.
+#include "rapt/viz/chart.h"
 #include "rapt/viz/heatmap.h"
-#include "rapt/viz/line_chart.h"
-#include "viz/chart_layout.h"
+#include "viz/chart/chart_layout.h"
 #include "viz/layout.h"
 #include "viz/png_file.h"
 #include "viz/raster.h"
@@ -24,7 +24,11 @@ std::vector<unsigned char> to_png(const Heatmap& map) {
 }
 
 std::vector<unsigned char> to_png(const LineChart& chart) {
-  return draw_png(lay_out(chart, Foreign::as_box));
+  return to_png(std::vector<LineChart>{chart});
+}
+
+std::vector<unsigned char> to_png(const std::vector<LineChart>& charts) {
+  return draw_png(lay_out(charts, Foreign::as_box));
 }
 
 int64_t boxed_characters(const Heatmap& map) {

@@ -18,8 +18,8 @@ std::vector<unsigned char> encode(png_image& image, const void* pixels, const vo
     png_image_free(&image);
     throw Error(ErrorCode::unsupported, "libpng cannot encode this picture: " + reason);
   };
-  png_alloc_size_t size = 0;
-  require(png_image_write_get_memory_size(image, size, 0, pixels, 0, colormap));
+  // A bound: measuring the size would compress the picture once more.
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::vector<unsigned char> file(size);
   require(png_image_write_to_memory(&image, file.data(), &size, 0, pixels, 0, colormap));
   file.resize(size);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viz/chart/marker_figure.h"
 #include "viz/text/stroke_font.h"
 
 namespace rapt::viz {
@@ -46,7 +47,29 @@ class Painter {
           {before->x * scale_, before->y * scale_, point.x * scale_, point.y * scale_});
       before = &point;
     }
-    stroke(strokes, s.width / 2 * scale_, s.color);
+    stroke(s.dashes.empty() ? strokes : cut_to_dashes(strokes, s.dashes), s.width / 2 * scale_,
+           s.color);
+  }
+
+  void add(const Markers& s) {
+    const MarkerFigure& figure = marker_figure(s.shape);
+    const double size = s.size * scale_;
+    for (const Point& center : s.centers) {
+      std::vector<Segment> edges;  // in pixels
+      for (const std::vector<Point>& part : figure.parts)
+        for (size_t i = 0; i < part.size(); ++i) {
+          const bool last = i + 1 == part.size();
+          if (last && i > 0 && !figure.filled) continue;
+          const Point& next = last ? part[0] : part[i + 1];
+          edges.push_back({center.x * scale_ + size * part[i].x,
+                           center.y * scale_ + size * part[i].y, center.x * scale_ + size * next.x,
+                           center.y * scale_ + size * next.y});
+        }
+      if (figure.filled)
+        fill_convex(edges, s.color);
+      else
+        stroke(edges, figure.width / 2 * size, s.color);
+    }
   }
 
   void add(const Hatch& s) {
@@ -172,27 +195,72 @@ class Painter {
     return touched(left, top, right, bottom, pen);
   }
 
+  // The strokes of a dashed curve, which go on around its corners. Dashes are in units.
+  std::vector<Segment> cut_to_dashes(const std::vector<Segment>& curve,
+                                     const std::vector<double>& dashes) const {
+    std::vector<Segment> strokes;
+    size_t dash = 0;
+    double left = dashes[0] * scale_;  // of the stroke or gap at work
+    for (const Segment& s : curve) {
+      const double length = std::hypot(s.x2 - s.x1, s.y2 - s.y1);
+      const auto point = [&](double along) {
+        return Point{s.x1 + (s.x2 - s.x1) * along / length, s.y1 + (s.y2 - s.y1) * along / length};
+      };
+      for (double along = 0; along < length;) {
+        const double step = std::min(left, length - along);
+        if (dash % 2 == 0) {
+          const Point from = point(along), to = point(along + step);
+          strokes.push_back({from.x, from.y, to.x, to.y});
+        }
+        along += step;
+        left -= step;
+        if (left > 0) continue;
+        dash = (dash + 1) % dashes.size();
+        left = dashes[dash] * scale_;
+      }
+    }
+    return strokes;
+  }
+
+  // The distance of a pixel from the nearest edge determines its coverage.
+  void fill_convex(const std::vector<Segment>& edges, Color color) {
+    const Area area = touched(edges, 0);
+    for (int64_t y = area.y; y < area.y_end; ++y)
+      for (int64_t x = area.x; x < area.x_end; ++x) {
+        double inside = 1;
+        for (const Segment& s : edges) {  // clockwise, y downwards: the inside is on the right
+          const double dx = s.x2 - s.x1, dy = s.y2 - s.y1;
+          const double depth = (dx * (static_cast<double>(y) + 0.5 - s.y1) -
+                                dy * (static_cast<double>(x) + 0.5 - s.x1)) /
+                               std::hypot(dx, dy);
+          inside = std::min(inside, std::clamp(depth + 0.5, 0.0, 1.0));
+        }
+        if (inside > 0) blend(raster_.pixels[y * raster_.width + x], color, inside);
+      }
+  }
+
   // Draws a glyph or a curve. The depth of a pixel in its nearest stroke determines its coverage,
   // so that crossing strokes do not darken each other.
   void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
-    if (strokes.empty()) return;
-    const Area all = touched(strokes, pen);
-    covers_.assign(all.width() * all.height(), 0);
+    covers_.resize(raster_.pixels.size());
+    std::vector<int64_t> inked;  // only these pixels of covers_ are not 0
     for (const Segment& s : strokes) {
       const Area area = touched(s, pen);
       for (int64_t y = area.y; y < area.y_end; ++y) {
         for (int64_t x = area.x; x < area.x_end; ++x) {
           const double away =
               distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
-          double& cover = covers_[(y - all.y) * all.width() + x - all.x];
-          cover = std::max(cover, std::clamp(pen - away + 0.5, 0.0, 1.0));
+          if (away >= pen + 0.5) continue;
+          double& cover = covers_[y * raster_.width + x];
+          if (cover == 0) inked.push_back(y * raster_.width + x);
+          cover = std::max(cover, std::min(pen - away + 0.5, 1.0));
         }
       }
     }
-    for (int64_t y = all.y; y < all.y_end; ++y)
-      for (int64_t x = all.x; x < all.x_end; ++x)
-        if (const double cover = covers_[(y - all.y) * all.width() + x - all.x]; cover > 0)
-          blend(raster_.pixels[y * raster_.width + x], color, cover);
+    for (const int64_t pixel : inked) {
+      blend(raster_.pixels[pixel], color, covers_[pixel]);
+      covers_[pixel] = 0;
+    }
   }
 
   static void blend(Color& pixel, Color ink, double cover) {
@@ -204,7 +272,7 @@ class Painter {
 
   const int scale_;
   Raster raster_;
-  std::vector<double> covers_;  // of the pixels that a stroke touches: 0 to 1
+  std::vector<double> covers_;  // [height, width], of the strokes at work: 0 to 1
 };
 
 }  // namespace

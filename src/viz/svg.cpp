@@ -6,9 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "rapt/viz/chart.h"
 #include "rapt/viz/heatmap.h"
-#include "rapt/viz/line_chart.h"
-#include "viz/chart_layout.h"
+#include "viz/chart/chart_layout.h"
+#include "viz/chart/marker_figure.h"
 #include "viz/drawing.h"
 #include "viz/layout.h"
 #include "viz/png_file.h"
@@ -140,9 +141,32 @@ class SvgWriter {
     const size_t second = s.points.size() > 1 ? 1 : 0;
     for (size_t i = second; i < s.points.size(); ++i)
       out_ += (i > second ? " " : "") + place(s.points[i]);
-    out_ += "\" fill=\"none\" stroke=\"" + hex(s.color) + "\"" +
-            attribute("stroke-width", s.width) +
-            " stroke-linecap=\"round\" stroke-linejoin=\"round\"/>\n";
+    out_ += "\"" + round_stroke(s.color, s.width);
+    for (size_t i = 0; i < s.dashes.size(); ++i)
+      out_ += (i == 0 ? " stroke-dasharray=\"" : " ") + number(s.dashes[i]);
+    out_ += s.dashes.empty() ? "/>\n" : "\"/>\n";
+  }
+  static std::string round_stroke(Color color, double width) {
+    return " fill=\"none\" stroke=\"" + hex(color) + "\"" + attribute("stroke-width", width) +
+           " stroke-linecap=\"round\" stroke-linejoin=\"round\"";
+  }
+  // One path for all of them; steps from point to point keep it short.
+  void add(const Markers& s) {
+    const MarkerFigure& figure = marker_figure(s.shape);
+    out_ += "<path d=\"";
+    for (const Point& center : s.centers)
+      for (const std::vector<Point>& part : figure.parts) {
+        out_ += "M" + place(Point{center.x + s.size * part[0].x, center.y + s.size * part[0].y});
+        if (part.size() == 1) out_ += "h0";  // two round ends, which are a dot
+        for (size_t i = 1; i < part.size(); ++i)
+          out_ += (i == 1 ? "l" : " ") + place(Point{s.size * (part[i].x - part[i - 1].x),
+                                                     s.size * (part[i].y - part[i - 1].y)});
+        if (figure.filled) out_ += "z";
+      }
+    out_ += "\"";
+    out_ += figure.filled ? " fill=\"" + hex(s.color) + "\""
+                          : round_stroke(s.color, figure.width * s.size);
+    out_ += "/>\n";
   }
   // The lines of Hatch, but only where they cross one of the cells.
   void add(const HatchedCells& s) {
@@ -251,8 +275,10 @@ std::string to_svg(const Heatmap& map) {
   return SvgWriter(hash_of(SvgWriter("").write(drawing))).write(drawing);
 }
 
-std::string to_svg(const LineChart& chart) {
-  return SvgWriter("").write(lay_out(chart, Foreign::by_viewer));  // without identifiers
+std::string to_svg(const LineChart& chart) { return to_svg(std::vector<LineChart>{chart}); }
+
+std::string to_svg(const std::vector<LineChart>& charts) {
+  return SvgWriter("").write(lay_out(charts, Foreign::by_viewer));  // without identifiers
 }
 
 }  // namespace rapt::viz

@@ -1,12 +1,12 @@
 #pragma once
-// Heatmaps used by several tests.
+// Heatmaps and charts used by several tests.
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "rapt/viz/chart.h"
 #include "rapt/viz/heatmap.h"
-#include "rapt/viz/line_chart.h"
 
 namespace rapt::viz::test {
 
@@ -100,8 +100,32 @@ inline LineChart losses() {
                       .y = {2.95, 2.45, 2.2, 2.1},
                       .dots = true}},
           .title = "Loss",
-          .x_label = "Updates",
-          .y_label = "Loss in nats per token"};
+          .x_axis = {.label = "Updates"},
+          .y_axis = {.label = "Loss in nats per token"}};
+}
+
+// Times of two methods over lengths, what a formula says, and a limit.
+inline LineChart times() {
+  LineChart chart{.lines = {{.name = "limit", .y = 2}},
+                  .title = "Time against length",
+                  .x_axis = {.label = "n", .scale = AxisScale::log2},
+                  .y_axis = {.label = "CPU time of a call",
+                             .scale = AxisScale::log10,
+                             .unit = AxisUnit::seconds},
+                  .note = "2 heads, head_dim 64, f32"};
+  Series exact{.name = "exact", .dots = true};
+  Series window{.name = "window(256,0)", .dots = true};
+  Series formula{.name = "n\u00b2", .estimate = true};
+  for (double n = 128; n <= 16384; n *= 2) {
+    exact.x.push_back(n);
+    exact.y.push_back(3e-9 * n * n);
+    window.x.push_back(n);
+    window.y.push_back(5e-7 * n);
+    formula.x.push_back(n);
+    formula.y.push_back(2e-9 * n * n);
+  }
+  chart.series = {exact, window, formula};
+  return chart;
 }
 
 }  // namespace rapt::viz::test

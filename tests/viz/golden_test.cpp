@@ -83,7 +83,15 @@ TEST_P(GoldenSvg, Document) {
   expect_golden(std::string(GetParam().name) + ".svg", to_svg(GetParam().map));
 }
 
-TEST(GoldenLineChart, Document) { expect_golden("losses.svg", to_svg(test::losses())); }
+TEST(GoldenLineChart, Documents) {
+  expect_golden("losses.svg", to_svg(test::losses()));
+  expect_golden("times.svg", to_svg(test::times()));
+}
+TEST(GoldenLineChart, Terminal) {
+  expect_golden("times.ascii.txt", to_terminal(test::times(), {TerminalColor::ascii, 80}));
+  expect_golden("times.truecolor.txt", to_terminal(test::times(), {TerminalColor::truecolor, 80}));
+  expect_golden("losses.ascii.txt", to_terminal(test::losses(), {TerminalColor::ascii, 60}));
+}
 
 const Case kSmall[] = {{"two_tokens", test::two_tokens(), 80},
                        {"four_tokens", test::four_tokens(), 80},

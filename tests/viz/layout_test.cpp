@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "viz/chart_layout.h"
+#include "viz/chart/chart_layout.h"
 #include "viz/examples.h"
 #include "viz/text/label_text.h"
 
@@ -39,6 +43,10 @@ Heatmap labelled(int64_t rows, int64_t columns, const std::string& label) {
   return map;
 }
 
+Drawing lay_out(const LineChart& chart, Foreign foreign) {
+  return lay_out(std::vector<LineChart>{chart}, foreign);
+}
+
 template <class Picture>
 void expect_lawful(const Picture& picture, Foreign foreign) {
   const Drawing drawing = lay_out(picture, foreign);
@@ -64,6 +72,10 @@ void expect_lawful(const Picture& picture, Foreign foreign) {
     } else if (const Curve* curve = std::get_if<Curve>(&shape)) {
       for (const Point& p : curve->points)
         expect_inside({p.x - curve->width / 2, p.y - curve->width / 2, curve->width, curve->width});
+    } else if (const Markers* markers = std::get_if<Markers>(&shape)) {
+      const double size = 1.5 * markers->size;
+      for (const Point& p : markers->centers)
+        expect_inside({p.x - size / 2, p.y - size / 2, size, size});
     }
   }
   EXPECT_FALSE(texts.empty());
@@ -103,7 +115,11 @@ TEST(Layout, ChartsOfAnyRangeAndNamesStayOnThePage) {
       SCOPED_TRACE(std::to_string(low) + " to " + std::to_string(high) + " '" + name + "'");
       std::string long_name;
       for (int i = 0; i < 12; ++i) long_name += name;
-      LineChart chart{.title = long_name, .x_label = long_name, .y_label = long_name};
+      LineChart chart{.lines = {{name, (low + high) / 2}},
+                      .title = long_name,
+                      .x_axis = {.label = long_name},
+                      .y_axis = {.label = long_name},
+                      .note = long_name};
       for (size_t k = 0; k < kMaxSeries; ++k)
         chart.series.push_back(
             {.name = name, .x = {low, high}, .y = {high, low}, .dots = k % 2 == 0});
@@ -111,6 +127,48 @@ TEST(Layout, ChartsOfAnyRangeAndNamesStayOnThePage) {
       expect_lawful(chart, Foreign::by_viewer);
       if (HasFailure()) return;
     }
+}
+
+// A chart of any size: scales, units, ranges, numbers of series, points, lines and names.
+LineChart random_chart(std::mt19937& random) {
+  const auto below = [&](unsigned count) { return random() % count; };
+  const auto part = [&] { return static_cast<double>(random()) * 0x1p-32; };
+  const auto axis = [&] {
+    return ChartAxis{.label = below(2) ? "An axis" : "",
+                     .scale = static_cast<AxisScale>(below(3)),
+                     .unit = static_cast<AxisUnit>(below(3))};
+  };
+  LineChart chart{.x_axis = axis(), .y_axis = axis()};
+  const auto values = [&](const ChartAxis& of) {
+    const double low = std::pow(10.0, 14 * part() - 7), decades = 12 * part() * part();
+    const bool logarithmic = of.scale != AxisScale::linear;
+    return [&, low, decades, logarithmic] {
+      return logarithmic ? low * std::pow(10.0, decades * part()) : low * (part() - 0.3);
+    };
+  };
+  const auto x = values(chart.x_axis), y = values(chart.y_axis);
+  const auto name = [&] { return std::string(below(30), 'm') + (below(3) ? "word" : ""); };
+  const size_t count = 1 + below(kMaxSeries);
+  for (size_t k = 0; k < count; ++k) {
+    Series series{.name = name(), .dots = below(2) == 0, .estimate = below(4) == 0};
+    for (size_t i = 1 + below(6); i > 0; --i) {
+      series.x.push_back(x());
+      series.y.push_back(y());
+    }
+    chart.series.push_back(std::move(series));
+  }
+  for (size_t k = below(4); k > 0; --k) chart.lines.push_back({name(), y()});
+  return chart;
+}
+
+TEST(Layout, NoTextsOfRandomChartsOverlap) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    SCOPED_TRACE("chart " + std::to_string(i));
+    const LineChart chart = random_chart(random);
+    expect_lawful(chart, i % 2 == 0 ? Foreign::as_box : Foreign::by_viewer);
+    if (HasFailure()) return;
+  }
 }
 
 int64_t turned_texts(const Heatmap& map) {

@@ -71,8 +71,8 @@ viz::LineChart LossCurve::chart() const {
   }
   return {.series = {std::move(training), held_out_},
           .title = "Loss",
-          .x_label = "Updates",
-          .y_label = "Loss in nats per token"};
+          .x_axis = {.label = "Updates"},
+          .y_axis = {.label = "Loss in nats per token"}};
 }
 
 }  // namespace rapt::cli

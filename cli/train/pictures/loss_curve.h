@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rapt/training/trainer.h"
-#include "rapt/viz/line_chart.h"
+#include "rapt/viz/chart.h"
 
 namespace rapt::cli {
 

@@ -1,5 +1,5 @@
 // Line charts: curves pass their points on the scales that ticks show, as SVG and as PNG.
-#include "rapt/viz/line_chart.h"
+#include "rapt/viz/chart.h"
 
 #include <gtest/gtest.h>
 
@@ -41,15 +41,18 @@ std::vector<Point> points_of(const Element& path) {
   }
 }
 
-// Curves and dots: what has round ends.
-std::vector<Element> strokes_of(const SvgReader& svg, double width) {
+std::vector<Element> curves_of(const SvgReader& svg) {
   std::vector<Element> found;
   for (const Element& path : svg.all("path"))
-    if (path.attributes.contains("stroke-linecap") && path.number("stroke-width") == width)
+    if (path.attributes.contains("stroke-linecap") && path.number("stroke-width") == 1.5)
       found.push_back(path);
   return found;
 }
-std::vector<Element> curves_of(const SvgReader& svg) { return strokes_of(svg, 1.5); }
+
+// How often a path moves the pen: once per marker that is one line.
+std::ptrdiff_t moves_of(const Element& path) {
+  return std::ranges::count(path.attributes.at("d"), 'M');
+}
 
 Element text_of(const SvgReader& svg, const std::string& words) {
   for (const Element& e : svg.all("text"))
@@ -83,8 +86,11 @@ TEST(LineChart, ShowsItsWords) {
   EXPECT_EQ(svg.all("title").at(0).text, "Loss");
   for (const char* words : {"training", "held out", "Updates", "Loss in nats per token"})
     text_of(svg, words);
-  EXPECT_EQ(strokes_of(svg, 6).size(), 1 + test::losses().series[1].x.size())
-      << "a dot per evaluation and one in the legend";
+  std::ptrdiff_t dots = 0;
+  for (const Element& path : svg.all("path"))
+    if (path.attributes.at("d").ends_with("h0")) dots += moves_of(path);
+  EXPECT_EQ(dots, 1 + std::ssize(test::losses().series[1].x))
+      << "one per evaluation and one beside the name";
   std::set<std::string> colors;
   for (const Element& curve : curves_of(svg)) colors.insert(curve.attributes.at("stroke"));
   EXPECT_EQ(colors.size(), 2u);
@@ -149,6 +155,102 @@ TEST(LineChart, PngHasTheCurveWhereTheSvgHasIt) {
   EXPECT_EQ(png.at(x, y - 4), kWhite);
 }
 
+TEST(LineChart, LogarithmicAxesShowPowersAtEqualDistances) {
+  LineChart chart = one_curve({128, 1024, 8192}, {1e-4, 1e-2, 1});
+  chart.x_axis.scale = AxisScale::log2;
+  chart.y_axis = {.scale = AxisScale::log10, .unit = AxisUnit::seconds};
+  const SvgReader svg(to_svg(chart));
+  const std::vector<Point> points = points_of(curves_of(svg).at(0));
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_NEAR(points[1].x - points[0].x, points[2].x - points[1].x, 0.02);
+  EXPECT_NEAR(points[1].y - points[0].y, points[2].y - points[1].y, 0.02);
+  EXPECT_NEAR(points[1].x, text_of(svg, "1024").number("x"), 0.011);
+  EXPECT_NEAR(points[1].y, middle_of(text_of(svg, "10 ms")), 0.011);
+  chart.series[0].y[1] = -1;
+  EXPECT_EQ(curves_of(SvgReader(to_svg(chart))).size(), 2u) << "a gap";
+}
+
+TEST(LineChart, LinesAcrossSpanThePlotAndTheAxisReachesThem) {
+  LineChart chart = one_curve({0, 10}, {1, 2});
+  chart.lines = {{.name = "mean of the values", .y = 4}};
+  const SvgReader svg(to_svg(chart));
+  const Element name = text_of(svg, "mean of the values");
+  EXPECT_NEAR(middle_of(name), middle_of(text_of(svg, "4.0")), 0.02);
+  size_t across = 0;
+  for (const Element& path : svg.all("path"))
+    if (path.attributes.contains("stroke") && path.attributes.at("stroke") == "#495057" &&
+        points_of(path).size() == 2 && !path.attributes.contains("stroke-dasharray")) {
+      const std::vector<Point> ends = points_of(path);
+      EXPECT_NEAR(ends[0].y, middle_of(name), 0.02);
+      across += std::fabs(ends[1].x - ends[0].x - 560) < 0.02;
+    }
+  EXPECT_EQ(across, 1u);
+}
+
+// Seven markers and seven patterns of dashes for six colours.
+TEST(LineChart, NoTwoSeriesLookAlike) {
+  for (const bool dots : {true, false}) {
+    LineChart chart;
+    for (size_t k = 0; k < kMaxSeries; ++k)
+      chart.series.push_back(
+          {.name = "n", .x = {0, 1}, .y = {0, static_cast<double>(k)}, .dots = dots});
+    std::set<std::pair<std::string, std::string>> looks;
+    const SvgReader svg(to_svg(chart));
+    for (const Element& path : svg.all("path")) {
+      const auto value = [&](const char* name) {
+        const auto found = path.attributes.find(name);
+        return found == path.attributes.end() ? std::string() : found->second;
+      };
+      const std::string& d = path.attributes.at("d");
+      if (dots) {  // the steps of the figure of a name, after its place
+        const size_t figure = std::min(d.find('l'), d.find('h'));
+        if (figure != std::string::npos && moves_of(path) <= 2)
+          looks.insert({value("fill") + value("stroke"),
+                        d.substr(figure, std::min<size_t>(12, d.find('M', figure) - figure))});
+      } else if (path.attributes.contains("stroke-linecap") && path.number("stroke-width") == 1.5) {
+        looks.insert({value("stroke"), value("stroke-dasharray")});
+      }
+    }
+    EXPECT_EQ(looks.size(), kMaxSeries) << (dots ? "markers" : "dashes");
+  }
+}
+
+TEST(LineChart, PngHasFilledMarkersAndGapsBetweenDashes) {
+  LineChart chart = one_curve({0, 1}, {2, 2});
+  chart.series.push_back({.x = {0, 0.5, 1}, .y = {3, 3, 3}, .dots = true});
+  chart.series.push_back({.x = {0, 0.5, 1}, .y = {4, 4, 4}, .dots = true});  // squares
+  chart.series.push_back({.x = {0, 1}, .y = {5, 5}, .estimate = true});
+  const SvgReader svg(to_svg(chart));
+  const test::PngPixels png(to_png(chart));
+  const std::vector<Element> curves = curves_of(svg);
+  ASSERT_EQ(curves.size(), 4u);
+  const auto row = [&](size_t k) { return std::lround(2 * points_of(curves[k])[0].y); };
+  const std::vector<Point> ends = points_of(curves[0]);
+  const int64_t middle = std::lround(ends[0].x + ends[1].x);
+  EXPECT_EQ(png.at(middle + 4, row(2) + 4), (Color{0x00, 0x9e, 0x73})) << "in a square's corner";
+  EXPECT_EQ(png.at(middle + 5, row(1) + 5), kWhite) << "beside a circle";
+  EXPECT_EQ(png.at(middle + 2, row(1) + 2), (Color{0xd5, 0x5e, 0x00})) << "in the circle";
+  std::set<bool> inked;
+  for (int64_t x = middle; x < middle + 40; ++x)
+    inked.insert(png.at(x, row(3)) == Color{0x49, 0x50, 0x57});
+  EXPECT_EQ(inked.size(), 2u) << "dashes and gaps";
+}
+
+TEST(LineChart, ChartsBelowEachOtherShareTheirSides) {
+  LineChart wide = one_curve({0, 1}, {1e5, 2e5});
+  wide.series[0].name = "a name";
+  const std::vector<LineChart> charts = {one_curve({0, 1}, {0, 1}), wide};
+  const SvgReader svg(to_svg(charts));
+  const std::vector<Element> curves = curves_of(svg);
+  ASSERT_EQ(curves.size(), 3u) << "two curves and a piece beside the name";
+  const std::vector<Point> above = points_of(curves[0]), below = points_of(curves[1]);
+  EXPECT_EQ(above[0].x, below[0].x);
+  EXPECT_EQ(above[1].x, below[1].x);
+  EXPECT_GT(below[1].y, above[0].y);
+  EXPECT_EQ(test::PngPixels(to_png(charts)).height,
+            std::lround(2 * svg.elements()[0].number("height")));
+}
+
 TEST(LineChart, CurvesThatCrossThemselvesAreNotDarker) {
   const auto draw = [](std::vector<Point> points) {
     return rasterize({20, 20, U"", {Curve{std::move(points), 1.5, {0, 0, 0}}}}, 2).pixels;
@@ -181,6 +283,7 @@ TEST(LineChart, RefusesWhatCannotBeDrawn) {
       }
     }
   };
+  EXPECT_THROW(to_svg(std::vector<LineChart>{}), Error);
   refused({}, ErrorCode::shape, "finite point");
   refused(one_curve({}, {}), ErrorCode::shape, "finite point");
   refused(one_curve({0, 1}, {kNan, kInfinity}), ErrorCode::shape, "finite point");
@@ -190,7 +293,10 @@ TEST(LineChart, RefusesWhatCannotBeDrawn) {
   many.series.assign(kMaxSeries, {.x = {0}, .y = {0}});
   EXPECT_NO_THROW(to_svg(many));
   many.series.push_back(many.series[0]);
-  refused(many, ErrorCode::unsupported, "at most 6 series, got 7");
+  LineChart above_zero = one_curve({1, 2}, {0, -1});
+  above_zero.y_axis.scale = AxisScale::log10;
+  refused(above_zero, ErrorCode::shape, "above 0 on logarithmic axes");
+  refused(many, ErrorCode::unsupported, "at most 42 series, got 43");
 }
 
 }  // namespace
