@@ -15,7 +15,7 @@ namespace rapt::cli {
 namespace {
 
 // Reserved commands that do not exist yet.
-constexpr std::string_view kUnbuiltCommands[] = {"view", "plot"};
+constexpr std::string_view kUnbuiltCommands[] = {"view"};
 
 constexpr const char* kEnvironment =
     "Environment:\n"
@@ -68,6 +68,7 @@ CommandLine::CommandLine()
   root_.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   root_.footer(kEnvironment);
   for (const auto add : {add_attend, add_explain, add_mask, add_check, add_compare, add_bench,
+                         add_plot,
 #ifdef RAPT_WITH_LANGUAGE_MODELS
                          add_train, add_generate, add_model, add_tokenize,
 #endif

@@ -31,6 +31,7 @@ Command add_info(CLI::App& root);
 Command add_convert(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_compare(CLI::App& root);
+Command add_plot(CLI::App& root);
 Command add_train(CLI::App& root);     // only in a build with layers and tokenizers
 Command add_generate(CLI::App& root);  // only in a build with layers and tokenizers
 Command add_model(CLI::App& root);     // only in a build with layers and tokenizers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demonstration of `./run demo`: demo.sh RAPT shows what the command line at RAPT can do.
 #
-# Leaves demo/attention.svg and demo/attention.png, and in demo/poems a language model with pictures
+# Leaves demo/attention.svg and demo/attention.png, demo/scaling.svg, and in demo/poems a language model with pictures
 # of its training. Where MiniLM is installed (README.md), demo/minilm.svg shows what it looks at:
 # RAPT_MODEL_MINILM names its folder, else minilm/ of the checkout is searched.
 set -euo pipefail
@@ -45,6 +45,10 @@ awk 'function below(n) { seed = seed * 16807 % 2147483647; return seed % n }
        }
      }' >demo/words.txt
 show attend --text demo/words.txt --dim 512 --heads 8 --mask causal --peak
+
+say "Time and memory against length, in ten seconds"
+show plot scaling --method lsh --method "mask=window(256,0)" --mask causal --budget 10 --force \
+  --output demo/scaling.svg --output -
 
 say "A language model, trained on 111 poems for 20 seconds"
 rm -rf demo/poems

@@ -60,6 +60,11 @@ void BackwardProblem::call(const rapt::Progress& progress) {
   call(context);
 }
 
+void BackwardProblem::call_that_allocates() {
+  rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key, inputs_.value, options_,
+                                              backward_inputs_, request_, context_);
+}
+
 void BackwardProblem::call_on(rapt::Executor& executor) {
   rapt::Context context;
   context.executor = &executor;

@@ -23,7 +23,11 @@ class BackwardProblem {
   // Runs the backward pass only.
   void call(const rapt::Progress& progress = {});
 
-  // As above with the threads of this executor: at most as many as the context of the constructor
+  // The simple call of the backward pass, which allocates and frees memory for its gradients and
+  // its workspace.
+  void call_that_allocates();
+
+  // As call(), with the threads of this executor: at most as many as the context of the constructor
   // allows.
   void call_on(rapt::Executor& executor);
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
 #include "cli/measure/bench_comparison.h"
+#include "cli/measure/bench_measurement.h"
 #include "cli/measure/bench_report.h"
 #include "cli/measure/cpu_model.h"
 #include "cli/measure/described_problem.h"
@@ -14,58 +15,9 @@
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
 #include "cli/process/memory.h"
-#include "timing/peak.h"
-#include "timing/problem.h"
-#include "timing/sampling.h"
 
 namespace rapt::cli {
 namespace {
-
-// Long enough for hundreds of loops, and too short to warm the core up for the problem.
-constexpr double kPeakSeconds = 0.03;
-
-BenchResult measured(const BenchCase& one, int repetitions) {
-  Context context;
-  context.threads = one.threads;
-  context.cancel = &interruption();
-  timing::Problem problem(one.problem, context);
-  BenchResult result;
-  result.problem = one;
-  result.plan = problem.plan();
-  const auto instruction = timing::peak_instruction(result.plan, one.problem.dtype);
-  // Wall time for several threads; for one thread its CPU time, which excludes time taken by other
-  // processes.
-  const timing::Clock clock =
-      result.plan.threads == 1 ? timing::thread_cpu_seconds : timing::wall_seconds;
-  const auto call = [&] { problem.call(); };
-  call();  // pages, caches and the clock
-  result.calls = timing::calls_per_sample(call, clock);
-  double peak = timing::peak_gflops(instruction, kPeakSeconds);
-  for (int i = 0; i < repetitions; ++i) {
-    stop_if_interrupted();
-    result.seconds.push_back(timing::seconds_per_call(result.calls, call, clock));
-  }
-  peak = std::max(peak, timing::peak_gflops(instruction, kPeakSeconds));
-  result.median = timing::median(result.seconds);
-  result.deviation = timing::median_deviation(result.seconds);
-  if (result.plan.allowed_scores >= 0 && one.problem.method.empty())
-    result.gflops = 1e-9 * problem.useful_flops() / result.median;
-  result.peak_name = timing::name_of(instruction);
-  result.peak_gflops = peak * result.plan.threads;
-  result.growth = growth_by([&] { problem.call_that_allocates(); });
-  return result;
-}
-
-// Memory for the inputs, and for the results of two calls: the repeated one, and one that
-// allocates.
-void take_memory(const BenchCase& one, int64_t limit) {
-  const check::Descriptor& d = one.problem;
-  const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 2 *
-                         static_cast<double>(sizeof(double));
-  constexpr double kMost = 0x1p62;
-  MemoryBudget budget(limit);  // the memory of each problem is freed
-  budget.take(static_cast<int64_t>(std::min(bytes_of_inputs(d) + results, kMost)), one.name());
-}
 
 // Whether the problems are those of the older result: --compare without lists.
 bool repeats_older(const BenchArguments& a) { return !a.compare.empty() && !names_problems(a); }
@@ -100,8 +52,8 @@ void run_bench(const BenchArguments& a) {
   size_t slower = 0, compared = 0;
   for (const BenchCase& one : cases) {
     stop_if_interrupted();
-    take_memory(one, limit);
-    BenchResult result = measured(one, repetitions);
+    require_room(one, limit);
+    BenchResult result = measured(one, {repetitions, repetitions});
     if (older) result.older = older->of(result, tolerance);
     if (older && !result.older) narrate(one.name() + " is not in '" + a.compare + "'");
     compared += result.older.has_value();

@@ -14,16 +14,6 @@
 namespace rapt::cli {
 namespace {
 
-viz::TerminalStyle terminal_style(const std::string& color) {
-  viz::TerminalStyle style = viz::detect_terminal(STDOUT_FILENO);
-  if (color == "never") style.color = viz::TerminalColor::ascii;
-  if (color == "always" && style.color == viz::TerminalColor::ascii) {
-    style.color = viz::promised_color();
-  }
-  style.width = std::max(style.width, viz::kMinTerminalWidth);
-  return style;
-}
-
 const viz::ColorMap& known_color_map(const std::string& name) {
   std::vector<std::string_view> names;
   for (const viz::ColorMap& map : viz::color_maps()) names.push_back(map.name);
@@ -35,6 +25,16 @@ const viz::ColorMap& known_color_map(const std::string& name) {
 }
 
 }  // namespace
+
+viz::TerminalStyle terminal_style(const std::string& color) {
+  viz::TerminalStyle style = viz::detect_terminal(STDOUT_FILENO);
+  if (color == "never") style.color = viz::TerminalColor::ascii;
+  if (color == "always" && style.color == viz::TerminalColor::ascii) {
+    style.color = viz::promised_color();
+  }
+  style.width = std::max(style.width, viz::kMinTerminalWidth);
+  return style;
+}
 
 void add_picture_options(CLI::App& command, PictureArguments& arguments, const std::string& what) {
   command
@@ -52,8 +52,12 @@ void add_picture_options(CLI::App& command, PictureArguments& arguments, const s
           ->type_name("NAME")
           ->group("Picture"),
       maps);
+  add_color_option(command, arguments.color);
+}
+
+void add_color_option(CLI::App& command, std::string& color) {
   offer(command
-            .add_option("--color", arguments.color,
+            .add_option("--color", color,
                         "colour in the terminal: auto (default; NO_COLOR is heeded), always, never")
             ->type_name("WHEN")
             ->group("Picture"),
@@ -62,15 +66,18 @@ void add_picture_options(CLI::App& command, PictureArguments& arguments, const s
 
 void check_picture_options(const PictureArguments& arguments) {
   known_color_map(arguments.colormap);
-  const std::string& color = arguments.color;
-  if (color != "never" && color != "always" && color != "auto")
-    throw usage_error("--color: expected auto, always or never, got '" + color + "'");
+  check_color(arguments.color);
   for (const std::string& target : arguments.targets) {
     if (target != "-" && !target.ends_with(".svg") && !target.ends_with(".png"))
       throw usage_error(
           "--heatmap: the format follows the ending; expected .svg, .png or -, got '" + target +
           "'");
   }
+}
+
+void check_color(const std::string& color) {
+  if (color != "never" && color != "always" && color != "auto")
+    throw usage_error("--color: expected auto, always or never, got '" + color + "'");
 }
 
 Pictures::Pictures(const PictureArguments& arguments, Overwrite overwrite)

@@ -22,8 +22,17 @@ struct PictureArguments {
 void add_picture_options(CLI::App& command, PictureArguments& arguments,
                          const std::string& what = "the weights of one head");
 
+// --color, for pictures in the terminal.
+void add_color_option(CLI::App& command, std::string& color);
+
 // Throws usage errors. Opens nothing.
 void check_picture_options(const PictureArguments& arguments);
+
+// The same for --color alone.
+void check_color(const std::string& color);
+
+// How standard output shows pictures, for a checked value of --color.
+viz::TerminalStyle terminal_style(const std::string& color);
 
 // Where a picture is drawn; the sizes of maps depend on it.
 enum class Canvas : uint8_t { terminal, file };

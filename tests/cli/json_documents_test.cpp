@@ -131,6 +131,10 @@ TEST_F(JsonDocumentsTest, Bench) {
                     {{"bench", "q4k4d4", "-r", "1", "--json"},
                      {"bench", "--compare", "old.json", "--tolerance", "1e9", "--json"}});
 }
+TEST_F(JsonDocumentsTest, Scaling) {
+  expect_documented("rapt.scaling/1", {{"plot", "scaling", "--method", "mean", "--heads", "1",
+                                        "--head-dim", "8", "--lengths", "16,32", "--json"}});
+}
 #ifdef RAPT_WITH_LANGUAGE_MODELS
 TEST_F(JsonDocumentsTest, Train) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "copying takes minutes under sanitizers";

@@ -48,11 +48,9 @@ TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
-  for (const std::string command : {"plot", "view"}) {
-    const Ran ran = rapt({command});
-    EXPECT_EQ(ran.exit, 2);
-    EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;
-  }
+  const Ran ran = rapt({"view"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_TRUE(contains(ran.err, "'rapt view' is not built yet")) << ran.err;
 }
 
 #ifndef RAPT_WITH_LANGUAGE_MODELS

@@ -1,0 +1,26 @@
+#pragma once
+// The measurement of one problem, as `rapt bench` and `rapt plot scaling` make it.
+#include <cstdint>
+
+#include "cli/measure/bench_report.h"
+
+namespace rapt::cli {
+
+// The time of forward and backward call together, or of the forward call alone.
+enum class Passes : uint8_t { forward, both };
+
+// How many samples are taken.
+struct Sampling {
+  int samples;
+  int of_long_calls;  // those that take longer than half a second
+};
+
+// Times rows of calls of a millisecond, and counts the memory of a call that allocates. Throws
+// Error(cancelled) after a signal.
+BenchResult measured(const BenchCase& one, Sampling sampling, Passes passes = Passes::forward);
+
+// Throws Error(memory_limit) if the inputs and the results of two calls, the repeated one and one
+// that allocates, do not fit into the limit; below 0: into the memory that is available.
+void require_room(const BenchCase& one, int64_t limit);
+
+}  // namespace rapt::cli
