@@ -47,7 +47,7 @@ awk 'function below(n) { seed = seed * 16807 % 2147483647; return seed % n }
 show attend --text demo/words.txt --dim 512 --heads 8 --mask causal --peak
 
 say "Time and memory against length, in ten seconds"
-show plot scaling --method lsh --method "mask=window(256,0)" --mask causal --budget 10 --force \
+show plot scaling --method favor --method "mask=window(256,0)" --mask causal --budget 10 --force \
   --output demo/scaling.svg --output -
 
 say "A language model, trained on 111 poems for 20 seconds"

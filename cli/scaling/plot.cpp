@@ -31,12 +31,16 @@ Command add_plot(CLI::App& root) {
   add_scaling_options(*app, *a);
   app->footer(
       "Times are medians as of rapt bench: CPU time of the thread, wall time where several work.\n"
-      "Memory is what a call that allocates adds to what the process holds. Shorter calls come\n"
-      "first; a point that would not fit into the budget, by the points before it, is left out.\n"
+      "Memory is what a call that allocates adds to what the process holds, less the results of "
+      "the\n"
+      "forward call alone; with --backward, results included. Shorter calls come first; a point "
+      "that\n"
+      "would not fit into the budget, by the points before it, is left out.\n"
       "From the crossover on a method is faster than exact attention at every length measured.\n\n"
-      "  rapt plot scaling --method lsh --method \"mask=window(256,0)\" --output scaling.svg\n"
+      "  rapt plot scaling --method favor --method \"mask=window(256,0)\" --output scaling.svg\n"
       "  rapt plot scaling --method \"favor(features={64,256})\" --budget 10 --output -\n"
-      "  rapt plot scaling --method lsh --budget 600 --points points.jsonl --json");
+      "  rapt plot scaling --method \"lsh(keys=separate)\" --budget 600 --points points.jsonl "
+      "--json");
   return {app,
           [app, a] {
             refuse_unknown(*app);

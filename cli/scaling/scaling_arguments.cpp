@@ -149,7 +149,7 @@ ScalingSettings scaling_settings(const ScalingArguments& a) {
   }
   if (a.methods.empty())
     throw usage_error("expected --method SPEC, which is plotted beside exact attention",
-                      "for example --method lsh --method mask=window(256,0)");
+                      "for example --method favor --method mask=window(256,0)");
   check_chart_options(a.chart);
   ScalingSettings s;
   s.lengths = rising_lengths(a.lengths);

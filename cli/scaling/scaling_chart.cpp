@@ -53,7 +53,8 @@ viz::LineChart time_chart(const ScalingSettings& s, const ScalingResult& result)
 viz::LineChart memory_chart(const ScalingSettings& s, const ScalingResult& result,
                             Tutorial tutorial) {
   viz::LineChart chart;
-  chart.title = "Memory of a call beside its inputs";
+  chart.title = s.passes == Passes::both ? "Memory of the calls beside their inputs"
+                                         : "Memory of a call beside inputs and results";
   chart.x_axis = {.label = "queries and keys", .scale = viz::AxisScale::log2};
   chart.y_axis = {
       .label = "memory grown", .scale = viz::AxisScale::log2, .unit = viz::AxisUnit::bytes};

@@ -122,9 +122,9 @@ TEST_F(ScalingTest, DrawsBothChartsInEveryForm) {
       rapt(scaling({"--output", "s.svg", "--output", "s.png", "--output", "-", "--tutorial"}));
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const std::string svg = read("s.svg");
-  for (const char* words : {"Time of a call", "Memory of a call beside its inputs", "exact", "mean",
-                            "matrices of scores", "memory of the machine", "tutorials: table",
-                            "1 heads, head_dim 8, f32"}) {
+  for (const char* words : {"Time of a call", "Memory of a call beside inputs and results", "exact",
+                            "mean", "matrices of scores", "memory of the machine",
+                            "tutorials: table", "1 heads, head_dim 8, f32"}) {
     EXPECT_TRUE(contains(svg, words)) << words;
   }
   EXPECT_TRUE(read("s.png").starts_with("\x89PNG"));
