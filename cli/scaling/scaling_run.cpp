@@ -41,10 +41,14 @@ ScalingPoint measured_point(const BenchCase& one, int64_t n, Passes passes) {
                            ? -1
                            : 2.0 * static_cast<double>(d.head_dim + d.value_dim) *
                                  static_cast<double>(result.plan.allowed_scores);
-  // Results are no more than the caller asked for. Those of the backward call are not known here.
+  // The caller asked for the results; those of the backward call are not known here. A call that
+  // finds room in pages of the heap still takes its workspace.
   const int64_t results =
       passes == Passes::forward ? static_cast<int64_t>(result.plan.result_bytes) : 0;
-  const int64_t growth = result.growth < 0 ? -1 : std::max<int64_t>(0, result.growth - results);
+  const int64_t growth =
+      result.growth < 0
+          ? -1
+          : std::max(static_cast<int64_t>(result.plan.workspace_bytes), result.growth - results);
   return {n,     result.median,     result.deviation, growth, timing::wall_seconds() - start,
           flops, result.peak_gflops};
 }
