@@ -13,20 +13,20 @@
 namespace rapt::cli {
 namespace {
 
-constexpr int64_t kShortest = 128, kLongest = 131'072;  // by default
-constexpr int64_t kMostLength = int64_t{1} << 40;
-constexpr double kBudget = 60, kMostBudget = 1e7;
+constexpr int64_t kShortestByDefault = 128, kLongestByDefault = 131'072;  // by default
+constexpr int64_t kGreatestLength = int64_t{1} << 40;
+constexpr double kScalingBudget = 60, kMostScalingBudget = 1e7;
 
 std::vector<int64_t> rising_lengths(const std::string& text) {
   std::vector<int64_t> lengths;
   if (text.empty())
-    for (int64_t n = kShortest; n <= kLongest; n *= 2) lengths.push_back(n);
+    for (int64_t n = kShortestByDefault; n <= kLongestByDefault; n *= 2) lengths.push_back(n);
   else
     lengths = parse_integers("--lengths", text);
   for (size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] < 1 || lengths[i] > kMostLength)
-      throw usage_error(
-          fmt::format("--lengths: expected lengths from 1 to {}, got {}", kMostLength, lengths[i]));
+    if (lengths[i] < 1 || lengths[i] > kGreatestLength)
+      throw usage_error(fmt::format("--lengths: expected lengths from 1 to {}, got {}",
+                                    kGreatestLength, lengths[i]));
     if (i > 0 && lengths[i] <= lengths[i - 1])
       throw usage_error(fmt::format("--lengths: expected rising lengths, got {} after {}",
                                     lengths[i], lengths[i - 1]));
@@ -35,11 +35,11 @@ std::vector<int64_t> rising_lengths(const std::string& text) {
 }
 
 double budget_of(const std::string& text) {
-  if (text.empty()) return kBudget;
+  if (text.empty()) return kScalingBudget;
   const double budget = parse_real("--budget", text);
-  if (budget < 1 || budget > kMostBudget)
+  if (budget < 1 || budget > kMostScalingBudget)
     throw usage_error(
-        fmt::format("--budget: expected 1 to {:.0f} seconds, got {}", kMostBudget, text));
+        fmt::format("--budget: expected 1 to {:.0f} seconds, got {}", kMostScalingBudget, text));
   return budget;
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSchema = "rapt.scaling-point/1";
+constexpr const char* kPointSchema = "rapt.scaling-point/1";
 
 // What distinguishes the points of one build and machine.
 std::string key_of(const std::string& problem, Passes passes) {
@@ -46,8 +46,8 @@ PointsFile::PointsFile(const std::string& path) : path_(path) {
     const size_t end = text.rfind('\n') + 1;  // 0 without any
     const std::string rest = text.substr(end);
     text.resize(end);
-    if (!rest.empty() && end == 0 && rest.find(kSchema) == std::string::npos &&
-        !std::string("{\"schema\":\"" + std::string(kSchema)).starts_with(rest))
+    if (!rest.empty() && end == 0 && rest.find(kPointSchema) == std::string::npos &&
+        !std::string("{\"schema\":\"" + std::string(kPointSchema)).starts_with(rest))
       throw Failure(Exit::data, "--points: '" + path_ + "' has no points of rapt plot scaling");
     std::istringstream lines(text);
     int64_t number = 0;
@@ -64,7 +64,7 @@ PointsFile::PointsFile(const std::string& path) : path_(path) {
 void PointsFile::read_line(const std::string& line, int64_t number) {
   const Json json = Json::parse(line, nullptr, false);
   try {
-    if (json.at("schema") != kSchema) throw std::invalid_argument("schema");
+    if (json.at("schema") != kPointSchema) throw std::invalid_argument("schema");
     ScalingPoint point{json.at("n"),
                        json.at("seconds"),
                        json.at("mad_seconds"),
@@ -91,7 +91,7 @@ const ScalingPoint* PointsFile::find(const BenchCase& one, Passes passes) const 
 
 void PointsFile::add(const BenchCase& one, Passes passes, const ScalingPoint& point) {
   if (path_.empty()) return;
-  const Json json{{"schema", kSchema},
+  const Json json{{"schema", kPointSchema},
                   {"build", build_info()},
                   {"cpu", cpu_model()},
                   {"isa", chosen_instruction_set()},

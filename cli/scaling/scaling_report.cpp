@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string seconds_text(double seconds) {
+std::string scaling_time(double seconds) {
   return seconds >= 1      ? fmt::format("{:.3g} s", seconds)
          : seconds >= 1e-3 ? fmt::format("{:.3g} ms", 1e3 * seconds)
                            : fmt::format("{:.3g} us", 1e6 * seconds);
@@ -44,7 +44,7 @@ void print_table(const ScalingSettings& s, const ScalingResult& result, const ch
 }  // namespace
 
 void print_scaling(const ScalingSettings& s, const ScalingResult& result) {
-  print_table(s, result, "time", [](const ScalingPoint& p) { return seconds_text(p.seconds); });
+  print_table(s, result, "time", [](const ScalingPoint& p) { return scaling_time(p.seconds); });
   print_table(s, result, "memory grown", [](const ScalingPoint& p) {
     return p.growth < 0 ? "?" : bytes_text(static_cast<double>(p.growth));
   });
