@@ -115,7 +115,7 @@ TEST_F(TrainTextsTest, DrawsTheLossAndAHeadBeforeDuringAndAfter) {
   const std::string loss = read("model/loss.svg");
   for (const char* words : {">training<", ">held out<", ">Updates<", ">Loss in nats per token<"})
     EXPECT_TRUE(contains(loss, words)) << words;
-  EXPECT_EQ(count_of(loss, "stroke-width=\"6\""), 4) << "three evaluations and the legend";
+  EXPECT_EQ(count_of(loss, "h0"), 4) << "markers of three evaluations and of the name";
   std::set<std::string> pictures;
   for (const char* step : {"000000", "000020", "000030"}) {
     const std::string name = std::string("model/attention-") + step;
