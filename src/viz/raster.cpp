@@ -155,11 +155,12 @@ class Painter {
         raster_.pixels[y * raster_.width + x] = color_at(x, y);
   }
 
-  static double distance(const Segment& s, double x, double y) {
+  static double squared_distance(const Segment& s, double x, double y) {
     const double dx = s.x2 - s.x1, dy = s.y2 - s.y1, length = dx * dx + dy * dy;
     const double along =
         length > 0 ? std::clamp(((x - s.x1) * dx + (y - s.y1) * dy) / length, 0.0, 1.0) : 0;
-    return std::hypot(x - s.x1 - along * dx, y - s.y1 - along * dy);
+    const double right = x - s.x1 - along * dx, down = y - s.y1 - along * dy;
+    return right * right + down * down;
   }
 
   // Pixels [x, x_end) x [y, y_end).
@@ -225,14 +226,17 @@ class Painter {
   // The distance of a pixel from the nearest edge determines its coverage.
   void fill_convex(const std::vector<Segment>& edges, Color color) {
     const Area area = touched(edges, 0);
+    std::vector<double> lengths;
+    for (const Segment& s : edges) lengths.push_back(std::hypot(s.x2 - s.x1, s.y2 - s.y1));
     for (int64_t y = area.y; y < area.y_end; ++y)
       for (int64_t x = area.x; x < area.x_end; ++x) {
         double inside = 1;
-        for (const Segment& s : edges) {  // clockwise, y downwards: the inside is on the right
+        for (size_t i = 0; i < edges.size(); ++i) {
+          const Segment& s = edges[i];  // clockwise, y downwards: the inside is on the right
           const double dx = s.x2 - s.x1, dy = s.y2 - s.y1;
           const double depth = (dx * (static_cast<double>(y) + 0.5 - s.y1) -
                                 dy * (static_cast<double>(x) + 0.5 - s.x1)) /
-                               std::hypot(dx, dy);
+                               lengths[i];
           inside = std::min(inside, std::clamp(depth + 0.5, 0.0, 1.0));
         }
         if (inside > 0) blend(raster_.pixels[y * raster_.width + x], color, inside);
@@ -243,14 +247,16 @@ class Painter {
   // so that crossing strokes do not darken each other.
   void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
     covers_.resize(raster_.pixels.size());
+    const double reach = pen + 0.5;
     std::vector<int64_t> inked;  // only these pixels of covers_ are not 0
     for (const Segment& s : strokes) {
       const Area area = touched(s, pen);
       for (int64_t y = area.y; y < area.y_end; ++y) {
         for (int64_t x = area.x; x < area.x_end; ++x) {
-          const double away =
-              distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
-          if (away >= pen + 0.5) continue;
+          const double squared =
+              squared_distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
+          if (squared >= reach * reach) continue;
+          const double away = std::sqrt(squared);
           double& cover = covers_[y * raster_.width + x];
           if (cover == 0) inked.push_back(y * raster_.width + x);
           cover = std::max(cover, std::min(pen - away + 0.5, 1.0));
