@@ -17,7 +17,8 @@ rapt::BackwardRequest request_of(const check::Case& problem, const rapt::Attenti
 }  // namespace
 
 BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::BackwardPasses passes,
-                                 const rapt::Context& context, const rapt::Rotary* rotary)
+                                 const rapt::Context& context, const rapt::Rotary* rotary,
+                                 const Observer& observer)
     : context_(context),
       case_(descriptor),
       inputs_(case_.laid_out()),
@@ -30,9 +31,12 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
       d_output_(rapt::Tensor::copy_of(forward_.output)),
       backward_inputs_{forward_.state(), d_output_, {}, {}},
       // The simple call creates all tensors that the other call writes to, and warms them up.
-      gradients_(rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key,
-                                                             inputs_.value, options_,
-                                                             backward_inputs_, request_, context_)),
+      gradients_(observed(observer,
+                          [&] {
+                            return rapt::scaled_dot_product_attention_backward(
+                                inputs_.query, inputs_.key, inputs_.value, options_,
+                                backward_inputs_, request_, context_);
+                          })),
       outputs_{gradients_.d_query,
                gradients_.d_key,
                gradients_.d_value,
@@ -58,11 +62,6 @@ void BackwardProblem::call(const rapt::Progress& progress) {
   rapt::Context context = context_;
   context.progress = progress;
   call(context);
-}
-
-void BackwardProblem::call_that_allocates() {
-  rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key, inputs_.value, options_,
-                                              backward_inputs_, request_, context_);
 }
 
 void BackwardProblem::call_on(rapt::Executor& executor) {

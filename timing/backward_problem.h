@@ -10,22 +10,19 @@
 
 namespace timing {
 
-// Requests the gradients of query, key and value, and of the bias if there is one.
+// Requests the gradients of query, key and value, and of the bias if there is one. `observer` sees
+// the first call of the backward pass, which allocates its gradients.
 class BackwardProblem {
  public:
   explicit BackwardProblem(const check::Descriptor& descriptor,
                            rapt::BackwardPasses passes = rapt::BackwardPasses::one,
                            const rapt::Context& context = one_thread(),
-                           const rapt::Rotary* rotary = nullptr);
+                           const rapt::Rotary* rotary = nullptr, const Observer& observer = {});
   BackwardProblem(const BackwardProblem&) = delete;
   BackwardProblem& operator=(const BackwardProblem&) = delete;
 
   // Runs the backward pass only.
   void call(const rapt::Progress& progress = {});
-
-  // The simple call of the backward pass, which allocates and frees memory for its gradients and
-  // its workspace.
-  void call_that_allocates();
 
   // As call(), with the threads of this executor: at most as many as the context of the constructor
   // allows.

@@ -15,15 +15,18 @@ rapt::AttentionOptions options_of(const check::Case& problem, const rapt::Rotary
 }
 
 Problem::Problem(const check::Descriptor& descriptor, const rapt::Context& context,
-                 const rapt::Rotary* rotary)
+                 const rapt::Rotary* rotary, const Observer& observer)
     : context_(context),
       case_(descriptor),
       inputs_(case_.laid_out()),
       options_(options_of(case_, rotary)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       // The simple call creates all tensors that the other call writes to, and warms them up.
-      result_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
-                                                 options_, context_)),
+      result_(observed(observer,
+                       [&] {
+                         return rapt::scaled_dot_product_attention(
+                             inputs_.query, inputs_.key, inputs_.value, options_, context_);
+                       })),
       outputs_{result_.state(),     result_.weights, result_.map,     result_.top_keys,
                result_.top_weights, result_.entropy, result_.received},
       workspace_(plan_.workspace_bytes) {}
@@ -33,10 +36,6 @@ void Problem::call(const rapt::Progress& progress) {
   context.progress = progress;
   rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value, options_, outputs_,
                                      workspace_, context);
-}
-
-void Problem::call_that_allocates() {
-  rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value, options_, context_);
 }
 
 double Problem::useful_flops() const {

@@ -2,6 +2,9 @@
 // A problem of one line (check/problem/descriptor.h) with drawn inputs and all memory for its
 // calls: ready for repeated calls.
 #include <cstddef>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "check/compare/case.h"
@@ -15,18 +18,27 @@ rapt::Context one_thread();
 // The options of a case, with rotary embedding if it is given.
 rapt::AttentionOptions options_of(const check::Case& problem, const rapt::Rotary* rotary);
 
+// Runs the call that it is given once, and may count its time or its memory.
+using Observer = std::function<void(const std::function<void()>&)>;
+
+template <class Call>
+auto observed(const Observer& observer, const Call& call) {
+  if (!observer) return call();
+  std::optional<decltype(call())> result;
+  observer([&] { result.emplace(call()); });
+  return std::move(*result);
+}
+
 class Problem {
  public:
-  // `rotary` must outlive it: queries and keys are rotated within the call.
+  // `rotary` must outlive it: queries and keys are rotated within the call. `observer` sees the
+  // first call, which allocates its results.
   explicit Problem(const check::Descriptor& descriptor, const rapt::Context& context = one_thread(),
-                   const rapt::Rotary* rotary = nullptr);
+                   const rapt::Rotary* rotary = nullptr, const Observer& observer = {});
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
   void call(const rapt::Progress& progress = {});
-
-  // The simple call, which allocates and frees memory for its results and its workspace.
-  void call_that_allocates();
 
   const check::Descriptor& descriptor() const { return case_.descriptor; }
   const rapt::Plan& plan() const { return plan_; }

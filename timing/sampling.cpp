@@ -15,10 +15,13 @@ void repeat(int most, const std::function<void()>& sample) {
   }
 }
 
-int calls_per_sample(const std::function<void()>& work, Clock clock) {
+int calls_per_sample(double seconds) {
   constexpr double kSampleSeconds = 1e-3;
-  const double seconds = std::max(seconds_per_call(1, work, clock), 1e-8);
-  return static_cast<int>(std::ceil(kSampleSeconds / seconds));
+  return static_cast<int>(std::ceil(kSampleSeconds / std::max(seconds, 1e-8)));
+}
+
+int calls_per_sample(const std::function<void()>& work, Clock clock) {
+  return calls_per_sample(seconds_per_call(1, work, clock));
 }
 
 double seconds_per_call(int calls, const std::function<void()>& work, Clock clock) {

@@ -13,8 +13,10 @@ void repeat(int most, const std::function<void()>& sample);
 
 using Clock = double (*)() noexcept;  // seconds
 
-// The number of calls of work() in a sample of a millisecond, beside which the clock's own 0.3
-// microseconds are negligible. Calls it once.
+// The number of calls in a sample of a millisecond, beside which the clock's own 0.3 microseconds
+// are negligible.
+int calls_per_sample(double seconds_per_call);
+// The same for calls of work(), which it calls once.
 int calls_per_sample(const std::function<void()>& work, Clock clock = thread_cpu_seconds);
 
 // Seconds per call of work(), averaged over `calls` calls.

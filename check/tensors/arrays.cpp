@@ -22,6 +22,31 @@ int64_t product(Shape shape) {
 
 Dims dims_of(const TensorView& view) { return {view.dims().begin(), view.dims().end()}; }
 
+void set_element_at(void* at, DType dtype, double value) {
+  switch (dtype) {
+    case DType::f32:
+      *static_cast<float*>(at) = static_cast<float>(value);
+      break;
+    case DType::f64:
+      *static_cast<double*>(at) = value;
+      break;
+    case DType::bf16:
+      *static_cast<rapt::BFloat16*>(at) = rapt::BFloat16::from(value);
+      break;
+    case DType::f16:
+      *static_cast<rapt::Float16*>(at) = rapt::Float16::from(value);
+      break;
+    case DType::i64:
+      *static_cast<int64_t*>(at) = static_cast<int64_t>(value);
+      break;
+    case DType::boolean:
+      *static_cast<bool*>(at) = value != 0;
+      break;
+    default:
+      throw std::logic_error("not a dtype of the checks");
+  }
+}
+
 }  // namespace
 
 std::string to_string(const Dims& dims) {
@@ -75,29 +100,7 @@ double element_at(const TensorView& view, int64_t offset) {
 }
 
 void set(const TensorView& view, std::span<const int64_t> index, double value) {
-  void* at = address(view, index);
-  switch (view.dtype) {
-    case DType::f32:
-      *static_cast<float*>(at) = static_cast<float>(value);
-      break;
-    case DType::f64:
-      *static_cast<double*>(at) = value;
-      break;
-    case DType::bf16:
-      *static_cast<rapt::BFloat16*>(at) = rapt::BFloat16::from(value);
-      break;
-    case DType::f16:
-      *static_cast<rapt::Float16*>(at) = rapt::Float16::from(value);
-      break;
-    case DType::i64:
-      *static_cast<int64_t*>(at) = static_cast<int64_t>(value);
-      break;
-    case DType::boolean:
-      *static_cast<bool*>(at) = value != 0;
-      break;
-    default:
-      throw std::logic_error("not a dtype of the checks");
-  }
+  set_element_at(address(view, index), view.dtype, value);
 }
 
 Tensor filled(DType dtype, const Dims& dims, double value) {
@@ -108,7 +111,10 @@ Tensor filled(DType dtype, const Dims& dims, double value) {
 
 Tensor random_normal(Random& random, DType dtype, const Dims& dims, double magnitude) {
   Tensor tensor(dtype, dims);
-  for_each_index(dims, [&](auto index) { set(tensor, index, magnitude * random.normal()); });
+  const TensorView view = tensor;
+  auto* const elements = static_cast<std::byte*>(view.data);
+  for (int64_t i = 0; i < view.count(); ++i)
+    set_element_at(elements + i * rapt::size_of(dtype), dtype, magnitude * random.normal());
   return tensor;
 }
 
@@ -176,6 +182,10 @@ Strided::Strided(const TensorView& values, Layout layout) {
     }
   }
   view_ = TensorView(base, values.dtype, values.dims(), strides, true);
+  if (layout == Layout::dense && values.contiguous() && !values.empty()) {
+    std::memcpy(base, values.data, static_cast<size_t>(values.count() * size));
+    return;
+  }
   for_each_index(values.dims(), [&](auto index) {
     std::memcpy(address(view_, index), address(values, index), static_cast<size_t>(size));
   });

@@ -17,7 +17,46 @@ namespace {
 
 // Long enough for hundreds of loops, and too short to warm the core up for the problem.
 constexpr double kPeakSeconds = 0.03;
-constexpr double kLongCall = 0.5;  // seconds
+
+// The first call of a problem.
+class FirstCall {
+ public:
+  timing::Observer observer() {
+    return [this](const std::function<void()>& call) {
+      growth_ = growth_by([&] {
+        const double cpu = timing::thread_cpu_seconds(), wall = timing::wall_seconds();
+        call();
+        cpu_ = timing::thread_cpu_seconds() - cpu, wall_ = timing::wall_seconds() - wall;
+      });
+    };
+  }
+  double seconds(timing::Clock clock) const {
+    return clock == timing::thread_cpu_seconds ? cpu_ : wall_;
+  }
+  int64_t growth() const { return growth_; }
+
+ private:
+  double cpu_ = 0, wall_ = 0;
+  int64_t growth_ = -1;
+};
+
+// Takes the samples of a warm call. `first`: the seconds of the first call.
+void take_samples(const std::function<void()>& call, timing::Clock clock, Sampling sampling,
+                  double first, BenchResult& result) {
+  int samples = sampling.samples;
+  if (first >= Sampling::kLongCall) {
+    samples = sampling.of_long_calls;
+    result.seconds.push_back(first);
+  } else {
+    const double second = timing::seconds_per_call(1, call, clock);
+    result.calls = timing::calls_per_sample(second);
+    if (result.calls == 1) result.seconds.push_back(second);
+  }
+  while (result.seconds.size() < static_cast<size_t>(samples)) {
+    stop_if_interrupted();
+    result.seconds.push_back(timing::seconds_per_call(result.calls, call, clock));
+  }
+}
 
 }  // namespace
 
@@ -25,9 +64,11 @@ BenchResult measured(const BenchCase& one, Sampling sampling, Passes passes) {
   Context context;
   context.threads = one.threads;
   context.cancel = &interruption();
-  timing::Problem problem(one.problem, context);
+  FirstCall first, first_backward;
+  timing::Problem problem(one.problem, context, nullptr, first.observer());
   std::optional<timing::BackwardProblem> backward;
-  if (passes == Passes::both) backward.emplace(one.problem, BackwardPasses::one, context);
+  if (passes == Passes::both)
+    backward.emplace(one.problem, BackwardPasses::one, context, nullptr, first_backward.observer());
   BenchResult result;
   result.problem = one;
   result.plan = problem.plan();
@@ -40,27 +81,18 @@ BenchResult measured(const BenchCase& one, Sampling sampling, Passes passes) {
     problem.call();
     if (backward) backward->call();
   };
-  // Warms up pages, caches and the clock.
-  const double first = timing::seconds_per_call(1, call, clock);
-  const bool is_long = first >= kLongCall;
-  if (!is_long) result.calls = timing::calls_per_sample(call, clock);
-  const int samples = is_long ? sampling.of_long_calls : sampling.samples;
-  double peak = timing::peak_gflops(instruction, kPeakSeconds);
-  for (int i = 0; i < samples; ++i) {
-    stop_if_interrupted();
-    result.seconds.push_back(timing::seconds_per_call(result.calls, call, clock));
-  }
-  peak = std::max(peak, timing::peak_gflops(instruction, kPeakSeconds));
+  const auto peak = [&] {
+    return sampling.peak ? timing::peak_gflops(instruction, kPeakSeconds) : 0;
+  };
+  const double peak_before = peak();
+  take_samples(call, clock, sampling, first.seconds(clock) + first_backward.seconds(clock), result);
+  result.peak_gflops = std::max(peak_before, peak()) * result.plan.threads;
+  result.peak_name = timing::name_of(instruction);
   result.median = timing::median(result.seconds);
   result.deviation = timing::median_deviation(result.seconds);
   if (result.plan.allowed_scores >= 0 && one.problem.method.empty() && !backward)
     result.gflops = 1e-9 * problem.useful_flops() / result.median;
-  result.peak_name = timing::name_of(instruction);
-  result.peak_gflops = peak * result.plan.threads;
-  result.growth = growth_by([&] {
-    problem.call_that_allocates();
-    if (backward) backward->call_that_allocates();
-  });
+  result.growth = std::max(first.growth(), first_backward.growth());
   return result;
 }
 

@@ -9,14 +9,19 @@ namespace rapt::cli {
 // The time of forward and backward call together, or of the forward call alone.
 enum class Passes : uint8_t { forward, both };
 
-// How many samples are taken.
+// How many samples are taken, and what is measured beside them.
 struct Sampling {
   int samples;
-  int of_long_calls;  // those that take longer than half a second
+  int of_long_calls;
+  bool peak = true;  // of the processor, before and after the samples
+
+  // The first of all calls is a sample where it is long, else it warms up.
+  static constexpr double kLongCall = 0.5;  // seconds
+  int calls(double seconds) const { return seconds >= kLongCall ? of_long_calls : samples + 1; }
 };
 
-// Times rows of calls of a millisecond, and counts the memory of a call that allocates. Throws
-// Error(cancelled) after a signal.
+// Times rows of calls of a millisecond, and counts the memory of the first call, which allocates
+// its results. Throws Error(cancelled) after a signal.
 BenchResult measured(const BenchCase& one, Sampling sampling, Passes passes = Passes::forward);
 
 // Throws Error(memory_limit) if the inputs and the results of two calls, the repeated one and one

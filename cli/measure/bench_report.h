@@ -29,6 +29,11 @@ struct BenchResult {
   int64_t growth = -1;     // bytes; -1: the system does not tell
   std::optional<OlderTime> older;
 
+  double timed() const {
+    double sum = 0;
+    for (const double one : seconds) sum += one * calls;
+    return sum;
+  }
   double percent() const { return 100 * gflops / peak_gflops; }
   double ratio() const { return median / older->median; }
 };

@@ -13,10 +13,12 @@ constexpr std::pair<double, double> kTutorialTable[] = {
     {512, 0.5e9}, {4096, 16e9}, {32768, 1000e9}};
 
 std::string conditions(const ScalingSettings& s) {
+  std::string mask = s.curves.front().fields;  // ":mask=causal"
+  if (!mask.empty()) mask.replace(0, 1, ", ");
   return fmt::format(
       "{} heads, head_dim {}, {}, {} {}; {}. Points are measured, dashes are computed.", s.heads,
-      s.head_dim, s.curves.front().dtype + s.curves.front().fields, s.threads,
-      s.threads == 1 ? "thread" : "threads", cpu_model());
+      s.head_dim, s.curves.front().dtype + mask, s.threads, s.threads == 1 ? "thread" : "threads",
+      cpu_model());
 }
 
 // What the operations of exact attention would take at the measured peak.

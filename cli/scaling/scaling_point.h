@@ -14,7 +14,7 @@ struct ScalingPoint {
   int64_t growth = -1;                // bytes; -1: the system does not tell
   double wall = 0;                    // seconds that its measurement took
   double flops = -1;                  // useful operations of the forward call; -1: not counted
-  double peak_gflops = 0;             // beside it
+  double peak_gflops = 0;             // beside it; 0: not measured
 };
 
 // The name of the instruction set that calls take.

@@ -97,6 +97,7 @@ void print_scaling_json(const ScalingSettings& s, const ScalingResult& result) {
                       {"lengths", s.lengths},
                       {"budget_seconds", s.budget},
                       {"seconds", result.seconds},
+                      {"timed_seconds", result.timed},
                       {"new_points", result.new_points},
                       {"peak_gflops", result.peak_gflops()},
                       {"machine_bytes", memory < 0 ? Json() : Json(memory)},

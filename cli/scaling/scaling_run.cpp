@@ -30,27 +30,27 @@ double forecast(const MeasuredCurve& curve, int64_t n) {
     power = std::clamp(power, kLeastPower, kMostPower);
   }
   const double times = static_cast<double>(n) / static_cast<double>(last.n);
-  return kRoom * last.wall * std::pow(times, power);
+  const double seconds = last.seconds * std::pow(times, power);
+  // Inputs are drawn, too.
+  const double beside = std::max(0.0, last.wall - kSampling.calls(last.seconds) * last.seconds);
+  return kRoom * (kSampling.calls(seconds) * seconds + beside * times);
 }
 
-ScalingPoint measured_point(const BenchCase& one, int64_t n, Passes passes) {
-  const double start = timing::wall_seconds();
-  const BenchResult result = measured(one, kSampling, passes);
-  const check::Descriptor& d = one.problem;
+ScalingPoint scaling_point(const BenchResult& result, int64_t n, Passes passes, double wall) {
+  const check::Descriptor& d = result.problem.problem;
   const double flops = result.plan.allowed_scores < 0
                            ? -1
                            : 2.0 * static_cast<double>(d.head_dim + d.value_dim) *
                                  static_cast<double>(result.plan.allowed_scores);
   // The caller asked for the results; those of the backward call are not known here. A call that
-  // finds room in pages of the heap still takes its workspace.
+  // finds room in pages that the process holds shows no growth, and still takes its workspace.
   const int64_t results =
       passes == Passes::forward ? static_cast<int64_t>(result.plan.result_bytes) : 0;
   const int64_t growth =
       result.growth < 0
           ? -1
           : std::max(static_cast<int64_t>(result.plan.workspace_bytes), result.growth - results);
-  return {n,     result.median,     result.deviation, growth, timing::wall_seconds() - start,
-          flops, result.peak_gflops};
+  return {n, result.median, result.deviation, growth, wall, flops, result.peak_gflops};
 }
 
 class ScalingRun {
@@ -93,9 +93,7 @@ class ScalingRun {
       return leave_out(curve, n, "beyond the budget of time");
     try {
       require_room(one, settings_.memory_limit);
-      curve.points.push_back(measured_point(one, n, settings_.passes));
-      file_.add(one, settings_.passes, curve.points.back());
-      ++result_.new_points;
+      measure_point(curve, one, n, k == 0);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::cancelled) throw;
       const bool memory = error.code() == ErrorCode::memory_limit;
@@ -104,6 +102,19 @@ class ScalingRun {
       if (memory) throw;
       curve.refused = error.what();
     }
+  }
+
+  // The peak is drawn for exact attention alone.
+  void measure_point(MeasuredCurve& curve, const BenchCase& one, int64_t n, bool peak) {
+    const double start = timing::wall_seconds();
+    Sampling sampling = kSampling;
+    sampling.peak = peak;
+    const BenchResult result = measured(one, sampling, settings_.passes);
+    const double wall = timing::wall_seconds() - start;
+    curve.points.push_back(scaling_point(result, n, settings_.passes, wall));
+    file_.add(one, settings_.passes, curve.points.back());
+    result_.timed += result.timed();
+    ++result_.new_points;
   }
 
   static void leave_out(MeasuredCurve& curve, int64_t n, const std::string& why) {

@@ -21,6 +21,7 @@ struct MeasuredCurve {
 struct ScalingResult {
   std::vector<MeasuredCurve> curves;  // exact attention first
   double seconds = 0;                 // of the whole measurement
+  double timed = 0;                   // seconds in timed calls
   int64_t new_points = 0;             // those that were measured now
 
   double peak_gflops() const;  // the greatest that was measured; 0 without points

@@ -37,6 +37,8 @@ TEST_F(ScalingTest, MeasuresEveryLengthWithEveryMethodAndExactAttention) {
   const ScalingJson document = ScalingJson::parse(ran.out);
   EXPECT_EQ(points_of(document).size(), 12u);
   EXPECT_EQ(document.at("new_points"), 12);
+  EXPECT_GT(document.at("timed_seconds").get<double>(), 0);
+  EXPECT_LE(document.at("timed_seconds"), document.at("seconds"));
   EXPECT_EQ(document.at("curves").at(0).at("method"), "exact");
   EXPECT_EQ(document.at("curves").at(3).at("method"), "mask=window(8,0)");
   for (const ScalingJson& curve : document.at("curves"))
@@ -67,6 +69,7 @@ TEST_F(ScalingTest, GoesOnFromItsPoints) {
   const std::string whole = read("p.jsonl");
   const Ran again = rapt(scaling({"--points", "p.jsonl", "--json"}));
   EXPECT_EQ(ScalingJson::parse(again.out).at("new_points"), 0);
+  EXPECT_EQ(ScalingJson::parse(again.out).at("timed_seconds"), 0);
   EXPECT_EQ(ScalingJson::parse(again.out).at("curves").at(1).at("points"),
             ScalingJson::parse(first.out).at("curves").at(1).at("points"));
   EXPECT_EQ(read("p.jsonl"), whole);
