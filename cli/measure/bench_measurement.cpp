@@ -43,16 +43,14 @@ class FirstCall {
 // Takes the samples of a warm call. `first`: the seconds of the first call.
 void take_samples(const std::function<void()>& call, timing::Clock clock, Sampling sampling,
                   double first, BenchResult& result) {
-  int samples = sampling.samples;
-  if (first >= Sampling::kLongCall) {
-    samples = sampling.of_long_calls;
+  if (first >= Sampling::kFirstCounts) {
     result.seconds.push_back(first);
   } else {
     const double second = timing::seconds_per_call(1, call, clock);
     result.calls = timing::calls_per_sample(second);
     if (result.calls == 1) result.seconds.push_back(second);
   }
-  while (result.seconds.size() < static_cast<size_t>(samples)) {
+  while (result.seconds.size() < static_cast<size_t>(sampling.count(first))) {
     stop_if_interrupted();
     result.seconds.push_back(timing::seconds_per_call(result.calls, call, clock));
   }

@@ -15,9 +15,13 @@ struct Sampling {
   int of_long_calls;
   bool peak = true;  // of the processor, before and after the samples
 
-  // The first of all calls is a sample where it is long, else it warms up.
   static constexpr double kLongCall = 0.5;  // seconds
-  int calls(double seconds) const { return seconds >= kLongCall ? of_long_calls : samples + 1; }
+  // The first of all calls is a sample from here on: cold caches do not show. A shorter one only
+  // warms up.
+  static constexpr double kFirstCounts = 0.1;
+
+  int count(double seconds) const { return seconds >= kLongCall ? of_long_calls : samples; }
+  int calls(double seconds) const { return count(seconds) + (seconds < kFirstCounts ? 1 : 0); }
 };
 
 // Times rows of calls of a millisecond, and counts the memory of the first call, which allocates
