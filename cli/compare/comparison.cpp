@@ -1,11 +1,11 @@
 #include "cli/compare/comparison.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <utility>
 
 #include "cli/compare/cost_in_pairs.h"
-#include "cli/compare/metrics/tensor_rows.h"
+#include "cli/compare/metrics/gradient_of_units.h"
 #include "cli/mask/allowed_pairs.h"
 #include "cli/output/progress.h"
 #include "cli/process/interrupt.h"
@@ -26,24 +26,6 @@ bool is_causal_at(const CompareProblem& problem, const ComparedCall& call, int64
     if (count_allowed(call.options.masks, {}, head, 2, 2)[1] > 0) return false;
   }
   return true;
-}
-
-// d_query of rows that are keys, too, divided by their lengths: with the gradient d_key of the unit
-// vector u of a row q, d_query += (d_key - u (u . d_key)) / |q|.
-template <class E>
-void add_gradient_of_units(const ComparedCall& call, CallResults& results) {
-  const Tensor queries = Tensor::copy_of(call.query);
-  TensorRows query(queries.view()), d_key(results.d_key.view());
-  E* const d_query = static_cast<E*>(results.d_query.data());
-  for (int64_t i = 0; i < query.rows(); ++i) {
-    const double *const q = query.row(i), *const dk = d_key.row(i);
-    double square = 0, along = 0;
-    for (int64_t d = 0; d < query.columns(); ++d) square += q[d] * q[d], along += q[d] * dk[d];
-    if (square == 0) continue;
-    E* const to = d_query + i * query.columns();
-    for (int64_t d = 0; d < query.columns(); ++d)
-      to[d] += static_cast<E>((dk[d] - q[d] * along / square) / std::sqrt(square));
-  }
 }
 
 class CallComparison {
@@ -217,12 +199,9 @@ void CallComparison::compare(Contender& contender) {
   measured.output.push_back(result_error(results.output.view(), reference.output.view()));
   if (contender.random()) spreads_[&contender].add(results.output.view(), reference.output.view());
   if (!contender.call.d_output.defined() || !reference.d_query.defined()) return;
-  if (contender.role == Role::window && contender.exactly == Exactly::shared_keys) {
-    if (contender.call.query.dtype == DType::f64)
-      add_gradient_of_units<double>(contender.call, results);
-    else
-      add_gradient_of_units<float>(contender.call, results);
-  }
+  if (contender.role == Role::window && contender.exactly == Exactly::shared_keys)
+    add_gradient_of_units(contender.call.query, std::as_const(results.d_key).view(),
+                          results.d_query);
   const auto error = [](const Tensor& result, const Tensor& exact) {
     return result_error(std::as_const(result).view(), exact.view()).relative;
   };

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
+#include <vector>
 
 #include "check/tensors/random.h"
 #include "cli/compare/metrics/tensor_rows.h"
@@ -14,50 +14,26 @@ namespace {
 
 constexpr double kTimesLarger = 4;
 
-template <class E>
-E rounded_to(double x) {
-  if constexpr (std::is_floating_point_v<E>)
-    return static_cast<E>(x);
-  else
-    return E::from(x);
-}
-
-template <class E>
-void replace_rows(Tensor& tensor, int64_t from, uint64_t seed) {
-  const int64_t rows = tensor.dim(-2), columns = tensor.dim(-1);
-  E* const numbers = static_cast<E*>(tensor.data());
-  check::Random random(seed);
-  const int64_t matrices = tensor.count() / std::max<int64_t>(1, rows * columns);
-  for (int64_t m = 0; m < matrices; ++m) {
-    E* const first = numbers + (m * rows + from) * columns;
-    const int64_t count = (rows - from) * columns;
-    double square = 0;
-    for (int64_t i = 0; i < count; ++i)
-      square += static_cast<double>(first[i]) * static_cast<double>(first[i]);
-    const double deviation = kTimesLarger * std::sqrt(square / static_cast<double>(count));
-    for (int64_t i = 0; i < count; ++i) first[i] = rounded_to<E>(deviation * random.normal());
-  }
-}
-
 }  // namespace
 
 Tensor with_other_rows(const TensorView& tensor, int64_t from, uint64_t seed) {
   Tensor copy = Tensor::copy_of(tensor);
-  switch (copy.dtype()) {
-    case DType::f32:
-      replace_rows<float>(copy, from, seed);
-      break;
-    case DType::f64:
-      replace_rows<double>(copy, from, seed);
-      break;
-    case DType::bf16:
-      replace_rows<BFloat16>(copy, from, seed);
-      break;
-    case DType::f16:
-      replace_rows<Float16>(copy, from, seed);
-      break;
-    default:
-      throw Error(ErrorCode::dtype, std::string("expected floats, got ") + name_of(copy.dtype()));
+  const int64_t length = copy.dim(-2), columns = copy.dim(-1);
+  TensorRows rows(copy.view());
+  check::Random random(seed);
+  std::vector<double> drawn(static_cast<size_t>(columns));
+  for (int64_t first = 0; first < rows.rows(); first += length) {
+    double square = 0;
+    for (int64_t i = from; i < length; ++i) {
+      const double* const row = rows.row(first + i);
+      for (int64_t d = 0; d < columns; ++d) square += row[d] * row[d];
+    }
+    const double deviation =
+        kTimesLarger * std::sqrt(square / static_cast<double>((length - from) * columns));
+    for (int64_t i = from; i < length; ++i) {
+      for (double& x : drawn) x = deviation * random.normal();
+      set_row(copy, first + i, drawn.data());
+    }
   }
   return copy;
 }

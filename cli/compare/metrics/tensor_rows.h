@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a dense tensor as doubles, whatever its dtype.
+// The rows of a dense tensor as doubles, and back, whatever its dtype.
 #include <cstdint>
 #include <vector>
 
@@ -23,5 +23,8 @@ class TensorRows {
   int64_t rows_, columns_;
   std::vector<double> numbers_;
 };
+
+// Rounds `numbers` to a row of a dense tensor of floats. Throws Error(dtype) for other elements.
+void set_row(Tensor& tensor, int64_t index, const double* numbers);
 
 }  // namespace rapt::cli
