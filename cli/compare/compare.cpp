@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare/compare_arguments.h"
+#include "cli/compare/compare_chart.h"
 #include "cli/compare/compare_report.h"
 #include "cli/compare/comparison.h"
 #include "cli/input/arguments.h"
@@ -42,16 +43,19 @@ void run_compare(const CompareArguments& a) {
   const double start = timing::thread_cpu_seconds();
   MemoryBudget budget(parse_memory_limit(a.memory_limit));
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
+  ChartOutputs charts(a.chart, a.force ? Overwrite::yes : Overwrite::no);
   CompareProblem problem(a, files);
   Contenders contenders(problem, alternative_specs(a.methods), files, in_doubles(a));
   require_some(contenders);
   const ComparisonSizes sizes{compare_seeds(a), compare_rows(a)};
   const double calls = compare_calls(problem, contenders, sizes, budget);
+  if (!a.chart.targets.empty()) charts.draw({compare_chart(problem, contenders)});
   if (a.json)
     print_json(compare_json(problem, contenders, calls, timing::thread_cpu_seconds() - start));
-  else
+  else if (!charts.to_stdout())
     std::fputs(compare_text(problem, contenders).c_str(), stdout);
   finish_stdout();
+  charts.commit();
   if (const std::optional<double> most = most_error(a)) require_small_errors(contenders, *most);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/alternatives/alternative.h"
 #include "cli/attend/attend_input.h"
 #include "cli/input/arguments.h"
@@ -97,6 +99,16 @@ void check_sources(const CompareArguments& a) {
     throw usage_error("--heads belongs to --input and --text; files have their shapes");
 }
 
+void check_chart(const CompareArguments& a) {
+  check_chart_options(a.chart);
+  constexpr size_t kWindows = 2;  // of both kinds of keys
+  if (!a.chart.targets.empty() && a.methods.size() + kWindows > viz::kMaxSeries)
+    throw usage_error(fmt::format("--output: expected at most {} --method, got {}",
+                                  viz::kMaxSeries - kWindows, a.methods.size()));
+  if (a.json && std::ranges::find(a.chart.targets, "-") != a.chart.targets.end())
+    throw usage_error("--json and --output - both need standard output");
+}
+
 }  // namespace
 
 void add_compare_options(CLI::App& app, CompareArguments& a) {
@@ -104,8 +116,10 @@ void add_compare_options(CLI::App& app, CompareArguments& a) {
   add_attention(app, a);
   add_comparison(app, a);
   add_npy_v2_option(app, a.npy_v2);
+  add_chart_options(app, a.chart, "errors against time");
   app.add_flag("--json", a.json, "one document for programs on standard output (docs/json.md)")
       ->group("Output");
+  app.add_flag("--force,-f", a.force, "overwrite existing files")->group("Output");
   text_option(app, "--memory-limit", a.memory_limit, "SIZE", "Limits",
               "refuse to take more, 512M or 8GiB (default: what is available)");
   app.footer(
@@ -136,6 +150,7 @@ void check_compare_usage(const CLI::App& app, const CompareArguments& a) {
   check_masks(a.masks);
   parse_memory_limit(a.memory_limit);
   parse_npy_v2(a.npy_v2);
+  check_chart(a);
   if (!a.text.empty()) check_input_options(inputs_as_of_attend(a));
 }
 

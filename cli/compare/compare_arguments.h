@@ -7,6 +7,7 @@
 
 #include "cli/attend/attend_arguments.h"
 #include "cli/compare/made_input.h"
+#include "cli/output/chart_output.h"
 
 namespace rapt::cli {
 
@@ -14,7 +15,8 @@ struct CompareArguments {
   std::string query, key, value, text, dim, input, q_len, head_dim, heads;
   std::string dtype, scale, seed, seeds, rows, reference, max_error, memory_limit, npy_v2;
   std::vector<std::string> masks, methods;
-  bool gradients = false, json = false;
+  ChartArguments chart;
+  bool gradients = false, json = false, force = false;
 };
 
 void add_compare_options(CLI::App& app, CompareArguments& arguments);
