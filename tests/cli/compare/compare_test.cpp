@@ -69,5 +69,82 @@ TEST_F(CompareTest, ExitCodesAreThoseOfTheManual) {
   EXPECT_EQ(rapt(small({"--method", "linear", "--memory-limit", "1K"})).exit, 5);
 }
 
+TEST_F(CompareTest, GradientsOfSharedKeysAreThoseOfTheDtype) {
+  const auto d_query = [&](const std::string& dtype) {
+    const Ran ran = rapt(small({"--input", "clustered", "--method", "lsh(rounds=2,chunk=8)",
+                                "--gradients", "--seeds", "1", "--dtype", dtype}));
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    const Json document = Json::parse(ran.out);
+    const std::string window =
+        call(document, "lsh(rounds=2,chunk=8)").at("window").get<std::string>();
+    return call(document, window).at("error").at("d_query").get<double>();
+  };
+  const double in_f32 = d_query("f32");
+  // Other buckets, and so another window, may follow from the rounded rows.
+  for (const char* const dtype : {"bf16", "f16"})
+    EXPECT_NEAR(d_query(dtype), in_f32, 0.3 * in_f32) << dtype;
+}
+
+// The errors that were measured before with another program, and how much larger or smaller they
+// may be with other draws.
+void expect_published(double error, double published) {
+  EXPECT_GT(error, published * 2 / 3);
+  EXPECT_LT(error, published * 4 / 3);
+}
+
+TEST_F(CompareTest, ErrorsOfLshOnClusteredRowsAreThoseOfAnIndependentProgram) {
+  const Ran ran = rapt({"compare", "--input", "clustered", "--q-len", "128", "--head-dim", "32",
+                        "--heads", "4", "--json", "--method",
+                        "lsh(rounds={4,16},chunk=16,buckets=8,duplicates={count-once,count-all})"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  const auto expect_error = [&](const char* rounds, const char* duplicates, double published) {
+    const std::string name =
+        std::string("lsh(rounds=") + rounds + ",chunk=16,buckets=8,duplicates=" + duplicates + ")";
+    expect_published(call(document, name).at("error").at("output").get<double>(), published);
+  };
+  expect_error("4", "count-once", .42);
+  expect_error("16", "count-once", .039);
+  expect_error("4", "count-all", .63);
+  expect_error("16", "count-all", .39);
+}
+
+TEST_F(CompareTest, ErrorsOfFavorAreThoseOfAnIndependentProgram) {
+  const Ran ran = rapt({"compare", "--input", "normal(0.5)", "--q-len", "1024", "--head-dim", "16",
+                        "--heads", "2", "--rows", "1", "--json", "--method",
+                        "favor(features={64,256},exponent={0,-0.0532})"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  expect_published(call(document, "mean").at("error").at("output").get<double>(), .29);
+  const auto expect_error = [&](const std::string& parameters, double published) {
+    expect_published(
+        call(document, "favor(" + parameters + ")").at("error").at("output").get<double>(),
+        published);
+  };
+  expect_error("features=64,exponent=0", .31);
+  expect_error("features=64,exponent=-0.0532", .28);
+  expect_error("features=256,exponent=0", .17);
+  expect_error("features=256,exponent=-0.0532", .12);
+}
+
+TEST_F(CompareTest, ChartsShowErrorsAgainstTime) {
+  const std::vector<std::string> words = {
+      "compare",  "--q-len",  "64", "--head-dim", "8", "--method", "favor(features={8,16})",
+      "--output", "chart.svg"};
+  const Ran ran = rapt(words);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string svg = read("chart.svg");
+  for (const char* const text : {"favor(features={8,16})", "window", "mean", "relative error"})
+    EXPECT_TRUE(contains(svg, text)) << text;
+  EXPECT_EQ(rapt(words).exit, 4);
+  std::vector<std::string> again = words;
+  again.push_back("--force");
+  EXPECT_EQ(rapt(again).exit, 0);
+  const Ran exact = rapt(small({"--method", "mask=window(-1,-1)", "--output", "exact.png"}));
+  EXPECT_EQ(exact.exit, 0) << exact.err;
+  EXPECT_EQ(rapt(small({"--method", "linear", "--output", "-"})).exit, 2);  // and --json
+  EXPECT_EQ(rapt(small({"--method", "linear", "--output", "chart.pdf"})).exit, 2);
+}
+
 }  // namespace
 }  // namespace rapt::cli_test

@@ -3,10 +3,14 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "cli/compare/metrics/gradient_of_units.h"
 #include "cli/compare/metrics/leak.h"
 #include "cli/compare/metrics/result_error.h"
+#include "cli/compare/metrics/tensor_rows.h"
 #include "cli/compare/metrics/true_weights.h"
+#include "cli/files/conversion.h"
 
 namespace rapt::cli {
 namespace {
@@ -68,6 +72,23 @@ TEST(CompareMetricsTest, APlantedLeakIsFound) {
   const Leak planted = leak_between(result.view(), other.view(), 2);
   EXPECT_EQ(planted.rows, 1);
   EXPECT_NEAR(planted.largest, 3 / std::sqrt(18.0), 1e-6);
+}
+
+TEST(CompareMetricsTest, RowsGetTheGradientOfTheirUnitVectors) {
+  const std::vector<double> query = {3, 4, 0, 0}, d_unit = {1, 0, 1, 1}, d_query = {1, 2, 5, 6};
+  // u = (.6, .8): (d_unit - .6 u) / 5. A row of zeros stays as it is.
+  const std::vector<double> plain = {1.128, 1.904, 5, 6};
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    Tensor sum = converted(matrix({2, 2}, d_query).view(), dtype);
+    add_gradient_of_units(converted(matrix({2, 2}, query).view(), dtype).view(),
+                          converted(matrix({2, 2}, d_unit).view(), dtype).view(), sum);
+    TensorRows rows(std::as_const(sum).view());
+    const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0x1p-23;
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t d = 0; d < 2; ++d)
+        EXPECT_NEAR(rows.row(i)[d], plain[static_cast<size_t>(2 * i + d)], 2 * rounding)
+            << name_of(dtype);
+  }
 }
 
 }  // namespace
