@@ -109,6 +109,21 @@ TEST_F(CompareTest, ErrorsOfLshOnClusteredRowsAreThoseOfAnIndependentProgram) {
   expect_error("16", "count-all", .39);
 }
 
+TEST_F(CompareTest, ErrorsOfLshOnNeedlesAreThoseOfAnIndependentProgram) {
+  const Ran ran = rapt({"compare", "--input", "needle", "--q-len", "1024", "--head-dim", "64",
+                        "--heads", "2", "--rows", "64", "--seeds", "3", "--json", "--method",
+                        "lsh(rounds={2,8},keys=separate,buckets=8)"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  const auto error = [&](const std::string& name) {
+    return call(document, name).at("error").at("output").get<double>();
+  };
+  expect_published(error("mean"), .998);
+  // Chunks of the other program hold an eighth of the keys, as buckets do here.
+  expect_published(error("lsh(rounds=2,keys=separate,buckets=8)"), .76);
+  expect_published(error("lsh(rounds=8,keys=separate,buckets=8)"), .21);
+}
+
 TEST_F(CompareTest, ErrorsOfFavorAreThoseOfAnIndependentProgram) {
   const Ran ran = rapt({"compare", "--input", "normal(0.5)", "--q-len", "1024", "--head-dim", "16",
                         "--heads", "2", "--rows", "1", "--json", "--method",
