@@ -89,14 +89,14 @@ TEST_F(CheckTest, ComparesCallsOnACache) {
 
 TEST_F(CheckTest, LargeProblemsAreComparedInPart) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "takes minutes under sanitizers";
-  const Ran ran = rapt({"check", "--json", "h2q3000k3000d64:seed=2"});
+  const Ran ran = rapt({"check", "--json", "q5000k1000d8:top_k(2):seed=2"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Json problem = Json::parse(ran.out)["problems"][0];
   const Json rows = problem["compared"]["rows"];
   EXPECT_GT(problem["gradients"]["rows"].size(), 10u);
   EXPECT_LT(problem["gradients"]["rows"].size(), rows.size());
   EXPECT_GT(rows.size(), 100u);
-  EXPECT_LT(rows.size(), 3000u);
+  EXPECT_LT(rows.size(), 5000u);
 }
 
 // rapt overflows where the plain loop does not (the f32 limit in attention.h), so the results must
