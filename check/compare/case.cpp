@@ -239,12 +239,19 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
                                       [&](const MaskSpec& mask) { return mask.allowed(*place); });
 }
 
+DType Case::multiplied_dtype() const {
+  return method && rapt::size_of(descriptor.dtype) == 2 ? DType::f32 : descriptor.dtype;
+}
+
 std::string Case::kernel() const {
-  const Inputs in = laid_out();
+  Inputs in = laid_out();
   rapt::AttentionOptions options = wanted_options();
-  if (options.method != nullptr) {  // it may call the exact engine, with one kernel class
+  // A method may call the exact engine, with one kernel class, on rows in f32.
+  if (options.method != nullptr) {
     options.method = nullptr;
     options.invariant = true;
+    for (TensorView* const rows : {&in.query, &in.key, &in.value})
+      rows->data = nullptr, rows->dtype = multiplied_dtype();
   }
   return rapt::plan(in.query, in.key, in.value, options).kernel;
 }
@@ -292,11 +299,12 @@ Problem Case::for_reference() const {
                      descriptor.precision != rapt::Precision::fma && !descriptor.relative.any();
   if (descriptor.precision == rapt::Precision::fast || !descriptor.elements.empty()) {
     const std::string products = kernel();
-    p.in_parts = products.starts_with("tile registers");
+    p.in_parts =
+        products.starts_with("tile registers") && products != "tile registers, one product";
     // Without tile registers, or on another route, Precision::fast is the same as automatic.
     if (descriptor.precision == rapt::Precision::fast &&
         products == "tile registers, three products")
-      p.left_out = left_out_of_two_parts(descriptor.dtype);
+      p.left_out = left_out_of_two_parts(multiplied_dtype());
   }
   if (descriptor.packed > 0 || cache) place_rows(p);
   if (!masks.empty() || descriptor.packed > 0 || cache)

@@ -68,7 +68,8 @@ class Case {
   void draw_cache(Random& random);
   void draw_relative(Random& random);
   void change_rows();
-  std::string kernel() const;  // of the exact call
+  DType multiplied_dtype() const;  // of the rows that the exact engine gets
+  std::string kernel() const;      // of the exact call
 };
 
 }  // namespace check

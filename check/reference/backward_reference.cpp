@@ -156,7 +156,9 @@ class Sums {
 
   // A weight, or the gradient of a score, in the form in which products with rows use it.
   Real in_products(Real x) const {
-    return std::is_same_v<Real, float> && rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
+    if (!std::is_same_v<Real, float>) return x;
+    if (p_.in_parts) return sum_of_parts(x);
+    return rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
   }
 
   // Adds the contributions of a pair through the tables, and to the tables.

@@ -3,6 +3,7 @@
 // that also carry a tangent or an error (tolerance/dual_numbers.h) have functions of these names.
 #include <cmath>
 #include <concepts>
+#include <limits>
 
 namespace check {
 
@@ -36,6 +37,12 @@ Real positive_part(Real x) {
 template <std::floating_point Real>
 Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
   return x <= 0 ? Real{0} : Real{1};
+}
+
+// A number as the sum of its bf16 parts. Of an infinite one, the second part is inf - inf.
+template <std::floating_point Real>
+Real sum_of_parts(Real x) {
+  return std::isinf(x) ? std::numeric_limits<Real>::quiet_NaN() : x;
 }
 
 }  // namespace check

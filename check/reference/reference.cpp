@@ -97,8 +97,9 @@ class Forward {
       pair.kept = dropout_factor<Real>(p_.dropout, p_.dropout_seed, row_.head, row_.index,
                                        p_.drops_by_place ? pair.place.j : pair.key);
       if (pair.weight == 0 && is_sparse(p_.normalizer)) continue;  // its value is not read
-      const Real factor =
-          pair.kept * (rounds_weights ? rounded(p_.query.dtype, power) : pair.weight);
+      const Real factor = pair.kept * (rounds_weights          ? rounded(p_.query.dtype, power)
+                                       : rounds && p_.in_parts ? sum_of_parts(pair.weight)
+                                                               : pair.weight);
       const bool has_rows = head_.relative.has(RelativeSpec::values);
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         Real& output = row_.output[static_cast<size_t>(c)];

@@ -24,6 +24,7 @@
 // in the dtype itself ("plain"). The plain loop for 16 bits does what 16-bit products do: it
 // multiplies and sums the inputs in f32; if `rounds_weights`, the e^(score - maximum) of a row are
 // rounded to 16 bits before they are multiplied by the values; the output is rounded to its dtype.
+// If `in_parts`, the products of an infinite weight, or gradient of a score, are NaN.
 // Shares no code with the library, except TensorView, which describes where the elements are.
 #include "check/reference/feature_problem.h"
 #include "check/reference/normalizer.h"
@@ -70,7 +71,7 @@ struct Problem {
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
   LeftOut left_out = {};  // of kernels; the loops here leave out nothing
-  bool in_parts = false;  // kernels multiply numbers as sums of bf16; the loops here do not
+  bool in_parts = false;  // weights are multiplied as sums of bf16, which an infinite one is not
   // Scores do not depend on query, key and scale, whose gradients are then 0.
   bool constant_scores = false;
   // Weights are products of features instead; the loops over pairs do not compute them, but

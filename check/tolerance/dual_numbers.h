@@ -22,8 +22,9 @@ struct Dual {
 
   Dual() = default;
   Dual(Real v, Real t = 0) : value(v), tangent(t) {}
+  // No error moves an infinite value, and no rounding.
   Dual(Real v, Real t, double ve, double te)
-      : value(v), tangent(t), value_error(ve), tangent_error(te) {}
+      : value(v), tangent(t), value_error(std::isinf(v) ? 0 : ve), tangent_error(te) {}
 
   // Exact, or rounded once.
   static Dual of_double(double x) {
@@ -135,10 +136,12 @@ Dual<Real> is_positive(const Dual<Real>& a) {
 }
 
 // y = f(s) for an s without tangent, from the f of an exact s with the tangent 1. The error of s is
-// propagated by the derivative of f, which gives less than a sum over all uses of s in f.
+// propagated by the derivative of f, which gives less than a sum over all uses of s in f. At an
+// infinite s, which has no error, the derivative may be NaN.
 template <class Real>
 Dual<Real> still(const Dual<Real>& y, const Dual<Real>& s) {
-  return {y.value, 0, y.value_error + size(y.tangent) * s.value_error, 0};
+  const double of_s = s.value_error == 0 ? 0 : size(y.tangent) * s.value_error;
+  return {y.value, 0, y.value_error + of_s, 0};
 }
 
 }  // namespace check

@@ -6,8 +6,7 @@
 //   the slope at an infinite product or bias whose score is finite, and at an infinite score of
 //     sigmoid: it is 0, or nearly 0;
 //   a weight of 0 of a sparse normaliser: its pair is left out or multiplied by 0, as it is faster.
-//   an infinite d_lse where products are made of bf16 parts.
-// In the first three cases and the last all gradients of the row are open.
+// In the first three cases all gradients of the row are open.
 // Some sums over all pairs add their terms in another order: d_scale is the sum of
 // d_query . query; dZ is summed over the keys that share a table row before it is multiplied by the
 // query; and products with tables are summed over padding, too.
@@ -38,8 +37,7 @@ class OpenGradients {
   void add(const GradientRow<Wide>& g, const Bounds& bounds) {
     const Row<Wide>& row = *g.forward;
     if (row.head != head_) enter(row.head);
-    // Infinite gradients of scores are no sum of bf16.
-    if (is_open(g, bounds) || (p_.in_parts && std::isinf(g.delta))) open_row(row);
+    if (is_open(g, bounds)) open_row(row);
     if (is_sparse(row.normalizer)) open_left_out(g, bounds);
     open_sums(g);
     open_normalizer(g, bounds);

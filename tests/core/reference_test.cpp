@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "check/compare/case.h"
 #include "check/compare/comparison.h"
@@ -371,6 +372,41 @@ TEST(Tolerance, FastIsAutomaticElsewhere) {
     EXPECT_EQ(problem.left_out.rows, 0);
     EXPECT_EQ(problem.left_out.weights, 0);
     EXPECT_EQ(problem.rounds_weights, problem.query.dtype == DType::bf16);
+  }
+}
+
+// A cap makes a number of an infinite score, with the rounding errors that it has at a large one.
+TEST(Tolerance, CappedInfiniteScores) {
+  const Tensor cap = filled(DType::f32, {1}, 30);
+  const auto floors = [&](double score) {
+    Scored s(1, {score, 0}, DType::f32);
+    s.problem.scores = {softcap_of(cap)};
+    const Expectations e = expectations(s.problem);
+    return std::vector<double>{e.output.floor[0], e.lse.floor[0], e.weights.floor[1]};
+  };
+  for (const double sign : {-1.0, 1.0}) {
+    const std::vector<double> infinite = floors(sign * INFINITY);
+    EXPECT_EQ(infinite, floors(sign * 1e6));
+    EXPECT_GT(infinite[1], 30 * double{std::numeric_limits<float>::epsilon()});
+  }
+}
+
+// An infinite weight times a value may be NaN where products are made of parts, and nowhere else.
+TEST(Tolerance, InfiniteWeightsHaveNoParts) {
+  const Case c(parse_descriptor("q1k2d2:norm=relu(2):scale=1:set=query[0,*]=1,key[1,*]=inf"));
+  Problem problem = c.for_reference();
+  for (const bool in_parts : {false, true}) {
+    problem.in_parts = in_parts;
+    const Expectation output = expectations(problem).output;
+    std::vector<double> got = doubles(output.truth);
+    EXPECT_TRUE(std::isinf(got[0]));
+    EXPECT_TRUE(output.verdict(got, "output").ok);
+    got[0] = NAN;
+    EXPECT_EQ(output.verdict(got, "output").ok, in_parts);
+    for (const double wrong : {1.0, -static_cast<double>(output.truth[0])}) {
+      got[0] = wrong;
+      EXPECT_FALSE(output.verdict(got, "output").ok) << wrong;
+    }
   }
 }
 

@@ -68,6 +68,23 @@ TEST(LawGrid, AgreesWithTheReference) {
   }
 }
 
+// Problems that few draws find: an infinite score that is capped, an infinite weight, and rows in
+// f32 of a method in bf16.
+TEST(LawGrid, RareProblems) {
+  for (const char* line :
+       {"h1q193k1d4:f16>f32:layout=interleaved:mask=window(right=7,bottom-right,[1]):scale=-0.1:"
+        "score=softcap(30):norm=softmax_plus_one:dropout=0.1,5463177517622799195:weights(168..175):"
+        "set=query[0,0,1]=inf,key[0,0,0]=-inf,key[0,0,*]=inf:seed=2736009446",
+        "q16k5d4:invariant:norm=relu(2):set=key[0,1]=-inf:seed=2842249134",
+        "q256k3d9v10:bf16>f32:layout=negative:mask=causal(9):scale=-1:method=lsh(2,8,separate):"
+        "precision=fast:weights([243,170,192]):magnitude=0.01:seed=2412111534"}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    const Comparison comparison = compare(c, run(c));
+    EXPECT_TRUE(comparison.ok()) << comparison.failures();
+  }
+}
+
 // A descriptor line reads back as the same problem.
 TEST(LawGrid, DescriptorsReadBack) {
   LawGrid grid(seed_of_set(), InputKinds::any);
