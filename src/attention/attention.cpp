@@ -37,7 +37,7 @@ struct PreparedForward : PreparedCall<E> {
   ForwardLayout<E> layout;
 
   explicit PreparedForward(const CheckedCall& call)
-      : PreparedCall<E>(prepare<E>(call, {PassKind::forward, 1})),
+      : PreparedCall<E>(call, {PassKind::forward, 1}),
         tiling(tiling_of(call.problem, this->kernels, this->workers, call.context.memory,
                          may_share_rows(call), call.options.masks)),
         captures(captures_of(call, this->kernels, tiling)),

@@ -58,9 +58,8 @@ struct PreparedBackward : PreparedCall<E> {
   BackwardLayout<E> layout;
 
   PreparedBackward(const CheckedCall& call, const WantedGradients& wanted_of_call)
-      : PreparedCall<E>(
-            prepare<E>(call, {PassKind::backward, products_of(call.problem, wanted_of_call),
-                              wanted_of_call.normalizer_parameters})),
+      : PreparedCall<E>(call, {PassKind::backward, products_of(call.problem, wanted_of_call),
+                               wanted_of_call.normalizer_parameters}),
         wanted(wanted_of_call),
         plan(backward_plan(call, wanted, *this)),
         layout(backward_layout(call, wanted, plan, this->kernels)) {

@@ -80,8 +80,7 @@ struct PreparedTangents : PreparedCall<E> {
   TangentLayout<E> layout;
 
   PreparedTangents(const CheckedCall& call, const WantedGradients& wanted, bool second)
-      : PreparedCall<E>(
-            prepare<E>(call, {PassKind::tangents, second ? kSecondDerivatives : kForwardMode})),
+      : PreparedCall<E>(call, {PassKind::tangents, second ? kSecondDerivatives : kForwardMode}),
         plan(backward_plan(call, wanted, *this)),
         query_cuts(call.problem, false, plan.tiling.unit_queries),
         key_cuts(call.problem, true, key_part(plan)),

@@ -53,19 +53,18 @@ void OutputMemory::add_written(const Method* method) {
                std::to_string(kMostWritten) + " tensors; leave some out");
     // `tensor` dies with this visit, so that no view is kept.
     const Bytes bytes = check_output_tensor(parameter.name, tensor, tensor.dims(), tensor.dtype);
-    if (bytes.begin != bytes.end) tenants_[count_++] = {parameter.name, nullptr, bytes};
+    if (bytes.begin != bytes.end) take(parameter.name, nullptr, bytes);
   });
 }
 
 void OutputMemory::add_workspace(std::span<const std::byte> workspace) {
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
-  if (!workspace.empty())
-    tenants_[count_++] = {"workspace", nullptr, {scratch, scratch + workspace.size()}};
+  if (!workspace.empty()) take("workspace", nullptr, {scratch, scratch + workspace.size()});
 }
 
 void OutputMemory::check_apart(const char* name, Bytes read) const {
   for (int i = 0; i < count_; ++i)
-    if (tenants_[i].bytes.meets(read)) fail_overlap(tenants_[i].name, name);
+    if (tenants_[i].bytes().meets(read)) fail_overlap(tenants_[i].name, name);
 }
 
 void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
@@ -115,7 +114,7 @@ void OutputMemory::check_apart_from_each_other() const {
   for (int i = 0; i < count_; ++i)
     for (int j = 0; j < i; ++j)
       if (const Tenant& a = tenants_[i], &b = tenants_[j];
-          a.bytes.meets(b.bytes) && !(a.view && b.view && take_turns(*a.view, *b.view)))
+          a.bytes().meets(b.bytes()) && !(a.view && b.view && take_turns(*a.view, *b.view)))
         fail_overlap(a.name, b.name);
 }
 

@@ -20,7 +20,7 @@ class OutputMemory {
  public:
   // `view` must outlive the checks.
   void add(const char* name, const TensorView& view, Bytes bytes) {
-    if (bytes.begin != bytes.end) tenants_[count_++] = {name, &view, bytes};
+    if (bytes.begin != bytes.end) take(name, &view, bytes);
   }
   // The same for the caller's view of a result, after checking it: absent if the result is not
   // wanted, else of its dtype and shape. `asker` is named if it did not ask for the result. Throws
@@ -38,12 +38,20 @@ class OutputMemory {
   void check_apart_from_each_other() const;
 
  private:
-  struct Tenant {  // of memory
+  struct Tenant {  // of memory; the addresses are those of Bytes
     const char* name;
     const TensorView* view;  // null: the workspace, or a tensor that a method writes
-    Bytes bytes;
+    uintptr_t begin, end;
+
+    Bytes bytes() const noexcept { return {begin, end}; }
   };
-  Tenant tenants_[kMostTensors + 1];  // and the workspace
+  void take(const char* name, const TensorView* view, Bytes bytes) noexcept {
+    Tenant& tenant = tenants_[count_++];
+    tenant.name = name, tenant.view = view;
+    tenant.begin = bytes.begin, tenant.end = bytes.end;
+  }
+
+  Tenant tenants_[kMostTensors + 1];  // and the workspace; only the first count_ are initialised
   int count_ = 0;
 };
 

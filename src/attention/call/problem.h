@@ -34,7 +34,9 @@ struct Operand {
   int64_t offset_of(const int64_t* index, int rank) const noexcept {
     int64_t at = 0;
     for (int i = 0; i + 1 < rank; ++i) at += index[i] * lead_strides[i];
-    if (rank > 0) at += index[rank - 1] / heads_per_group * lead_strides[rank - 1];
+    if (rank == 0) return at;
+    const int64_t head = index[rank - 1];  // most calls have a matrix for each head: no division
+    at += (heads_per_group == 1 ? head : head / heads_per_group) * lead_strides[rank - 1];
     return at;
   }
   // The offset, in elements, of a row of a matrix.

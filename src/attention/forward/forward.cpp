@@ -88,7 +88,7 @@ class Forward {
     return {first, 1, std::min(t.unit_queries, q_len - first)};
   }
 
-  int64_t begin_tiles(Positions queries, QueryTile<E>* tile) noexcept {
+  int64_t begin_tiles(const Positions& queries, QueryTile<E>* tile) noexcept {
     return call_.tiling.for_each_tile(
         queries, [&](int64_t n, Positions positions, int vectors, int64_t offset) {
           tiles_.begin_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);

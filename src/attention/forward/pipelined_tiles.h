@@ -43,24 +43,26 @@ class PipelinedTiles {
   template <class ApplyAlone>
   void run(QueryTile<E>* tiles, int64_t count, KeyRange within,
            const ApplyAlone& apply_alone) noexcept {
-    next_ = current_ = previous_ = {};
+    Items items{};
     const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
       const TileKeys keys = tiles_.keys_of(tile, block);
       if (keys.none()) return;
       if (!can_pipeline(tile, block, keys)) {
-        drain();
+        drain(items);
         apply_alone(tile, block, tiles_.scores_of(tile, block));
         return;
       }
-      begin(next_, tile, block, keys.positions);
-      stage(&next_);
-      tiles_.complete_scores(tile, keys, next_.scores, next_.block_max);
-      next_.hooks = tile.hooks;
-      next_.hooks.factor = next_.factor;
-      previous_ = current_, current_ = next_;
+      Item& next = items.next;
+      begin(next, items.buffer ^= 1, tile, block, keys.positions);
+      stage(items, &next);
+      tiles_.complete_scores(tile, keys, next.scores, next.block_max);
+      next.hooks = tile.hooks;
+      next.hooks.factor = next.factor;
+      items.previous = items.current, items.current = next;
     };
-    tiles_.for_each_tile_and_block(tiles, count, Values::load, within, visit, [&] { drain(); });
-    drain();
+    tiles_.for_each_tile_and_block(tiles, count, Values::load, within, visit,
+                                   [&] { drain(items); });
+    drain(items);
   }
 
  private:
@@ -72,6 +74,11 @@ class PipelinedTiles {
     void* rounded;
     Tile<E> hooks;
   };
+  // Of one run: a call without a pipeline does not pay for them.
+  struct Items {
+    Item next, current, previous;
+    int buffer = 0;  // of the next item
+  };
 
   bool can_pipeline(const QueryTile<E>& tile, KeyBlock& block,
                     const TileKeys& keys) const noexcept {
@@ -80,13 +87,13 @@ class PipelinedTiles {
     return tiles_.blocks().finite(block);
   }
 
-  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, Positions keys) noexcept {
-    buffer_ ^= 1;
+  void begin(Item& item, int buffer, QueryTile<E>& tile, const KeyBlock& block,
+             Positions keys) const noexcept {
     item.tile = &tile;
     item.scores = tiles_.at(places_.scores);
-    item.rounded = tiles_.at(places_.rounded, buffer_);
-    item.block_max = tiles_.at(places_.block_max, buffer_);
-    item.factor = tiles_.at(places_.factor, buffer_);
+    item.rounded = tiles_.at(places_.rounded, buffer);
+    item.block_max = tiles_.at(places_.block_max, buffer);
+    item.factor = tiles_.at(places_.factor, buffer);
     const int64_t first = keys.start - block.begin, element = route_.element_size;
     item.score_stage = {tile.query_t,          block.key + first * block.key_stride * element,
                         block.key_stride,      keys.count,
@@ -101,21 +108,21 @@ class PipelinedTiles {
 
   // Computes the scores of the next item and the weights of the current one, and adds weights times
   // values of the previous one to the output of its tile.
-  void stage(const Item* next) noexcept {
-    StageWeights<E> weights{&current_.hooks, tiles_.factor(), current_.rounded};
-    if (current_.tile) current_.hooks.zero = current_.hooks.rescale = false;
-    if (previous_.tile)
-      previous_.output.rescale = previous_.hooks.rescale ? previous_.factor : nullptr;
-    call_.kernels.stage(next ? &next->score_stage : nullptr, current_.tile ? &weights : nullptr,
-                        previous_.tile ? &previous_.output : nullptr);
+  void stage(Items& items, const Item* next) const noexcept {
+    Item &current = items.current, &previous = items.previous;
+    StageWeights<E> weights{&current.hooks, tiles_.factor(), current.rounded};
+    if (current.tile) current.hooks.zero = current.hooks.rescale = false;
+    if (previous.tile) previous.output.rescale = previous.hooks.rescale ? previous.factor : nullptr;
+    call_.kernels.stage(next ? &next->score_stage : nullptr, current.tile ? &weights : nullptr,
+                        previous.tile ? &previous.output : nullptr);
   }
-  void drain() noexcept {
-    for (int i = 0; i < 2 && (current_.tile || previous_.tile); ++i) {
-      stage(nullptr);
-      previous_ = current_;
-      current_.tile = nullptr;
+  void drain(Items& items) const noexcept {
+    for (int i = 0; i < 2 && (items.current.tile || items.previous.tile); ++i) {
+      stage(items, nullptr);
+      items.previous = items.current;
+      items.current.tile = nullptr;
     }
-    previous_.tile = nullptr;
+    items.previous.tile = nullptr;
   }
 
   const ForwardCall<E>& call_;
@@ -123,8 +130,6 @@ class PipelinedTiles {
   const RouteKernels<E>& route_;
   const PipelinePlaces<E>& places_;
   ScoreTiles<E>& tiles_;
-  Item next_, current_, previous_;  // empty between runs
-  int buffer_ = 0;
 };
 
 }  // namespace rapt

@@ -152,12 +152,11 @@ Kernels<E> kernels_of(const CheckedCall& call, const PassNeeds& needs) {
 }  // namespace
 
 template <class E>
-PreparedCall<E> prepare(const CheckedCall& call, const PassNeeds& needs) {
-  return {kernels_of<E>(call, needs),
-          Workers(work_of(call.problem) * needs.products, call.context)};
-}
+PreparedCall<E>::PreparedCall(const CheckedCall& call, const PassNeeds& needs)
+    : kernels(kernels_of<E>(call, needs)),
+      workers(work_of(call.problem) * needs.products, call.context) {}
 
-template PreparedCall<float> prepare(const CheckedCall&, const PassNeeds&);
-template PreparedCall<double> prepare(const CheckedCall&, const PassNeeds&);
+template PreparedCall<float>::PreparedCall(const CheckedCall&, const PassNeeds&);
+template PreparedCall<double>::PreparedCall(const CheckedCall&, const PassNeeds&);
 
 }  // namespace rapt

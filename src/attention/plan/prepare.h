@@ -21,11 +21,10 @@ template <class E>
 struct PreparedCall {
   Kernels<E> kernels;
   Workers workers;
-};
 
-// Throws Error(unsupported, argument) if a variant of the call lacks what the pass needs.
-template <class E>
-PreparedCall<E> prepare(const CheckedCall& call, const PassNeeds& needs);
+  // Throws Error(unsupported, argument) if a variant of the call lacks what the pass needs.
+  PreparedCall(const CheckedCall& call, const PassNeeds& needs);
+};
 
 // Calls visit(E()) with the type in which the call is computed.
 template <class Visit>

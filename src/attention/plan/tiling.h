@@ -46,8 +46,9 @@ inline constexpr int64_t kMostSorted = 32;
 
 struct Tiling {
   int lanes = 1;  // a power of two
-  int64_t grain =
-      1;  // the number of queries of a tile is a multiple of it: lanes times the route's grain
+  // The number of queries of a tile is a multiple of it: lanes times the route's grain, a power of
+  // two.
+  int64_t grain = 1;
   int max_vectors = 1;   // of a query tile
   int long_vectors = 1;  // of a query tile of a long sequence
   int step = 1;  // of the route: keys of a score tile begin at multiples of it within their block
@@ -72,13 +73,13 @@ struct Tiling {
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
-  int vectors_of_grain() const { return static_cast<int>(grain) / lanes; }
+  int vectors_of_grain() const { return static_cast<int>(grain) >> __builtin_ctz(lanes); }
   // The number of grains, and of vectors, that hold this many queries.
   int64_t grains(int64_t rows) const {
     return (rows + grain - 1) >> __builtin_ctzll(static_cast<uint64_t>(grain));
   }
   int64_t padded(int64_t rows) const { return (rows + grain - 1) & -grain; }
-  int vectors(int64_t rows) const { return static_cast<int>(padded(rows) / lanes); }
+  int vectors(int64_t rows) const { return static_cast<int>(padded(rows) >> __builtin_ctz(lanes)); }
 
   // Cuts `rows` queries into as few tiles as possible, whose widths differ by at most one grain; or
   // into tiles of group_vectors, of which the last may be narrower.
@@ -90,7 +91,8 @@ struct Tiling {
     int vectors_of(int64_t tile) const { return narrow + (tile < wide ? more : 0); }
   };
   Cut cut(int64_t rows) const {
-    const int more = vectors_of_grain(), most = max_vectors / more;
+    // Small calls cut thrice; a division takes as long as ten additions.
+    const int more = vectors_of_grain(), most = max_vectors >> __builtin_ctz(more);
     const auto count = static_cast<int>(grains(rows));
     if (group_vectors > 0 && count > 0) {
       const int whole = (count - 1) / (group_vectors / more);
@@ -107,7 +109,7 @@ struct Tiling {
   // queries, its width, and the place of its first query in the work unit's scratch. Returns the
   // number of tiles.
   template <class Visit>
-  int64_t for_each_tile(Positions unit, const Visit& visit) const {
+  int64_t for_each_tile(const Positions& unit, const Visit& visit) const {
     const Cut c = cut(unit.count);
     for (int64_t i = 0, offset = 0; i < c.tiles; ++i) {
       const int vectors = c.vectors_of(i);

@@ -109,8 +109,8 @@ class KeyBlocks {
       return block;
     }
     if (route_.reads_runs) return block;
-    const RowsAt key = rows_of_keys(begin, count);
-    block.key_rows = key;
+    block.key_rows = rows_of_keys(begin, count);
+    const RowsAt& key = block.key_rows;
     block.key = key.data, block.key_stride = key.row_stride;
     if (!keys_in_place(p_, route_)) {
       std::byte* const packed = call_.layout.blocks.key.in(scratch_);
@@ -120,8 +120,8 @@ class KeyBlocks {
     }
     block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
-    const RowsAt value = rows_of_values(begin, count);
-    block.value_rows = value;
+    block.value_rows = rows_of_values(begin, count);
+    const RowsAt& value = block.value_rows;
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
       std::byte* const packed = call_.layout.blocks.value.in(scratch_);

@@ -61,9 +61,10 @@ struct KeyBlock {
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
-  RowsAt key_rows = {}, value_rows = {};  // from `begin` on as stored; unless packed per call
-  Finite finite;                          // of the loaded values
-  BlockBits key_outside, value_outside;   // rows that need ExactRows
+  Finite finite;                         // of the loaded values
+  BlockBits key_outside, value_outside;  // rows that need ExactRows
+  // From `begin` on as stored; set by KeyBlocks::load() alone, unless packed per call.
+  RowsAt key_rows, value_rows;
 };
 
 }  // namespace rapt

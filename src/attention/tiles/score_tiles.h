@@ -10,6 +10,7 @@
 // in the header because it is a template over E.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "attention/plan/variant_kernels.h"
 #include "attention/relative/relative_tiles.h"
@@ -52,7 +53,8 @@ class ScoreTiles {
   void begin_head(int64_t head, int64_t sequence) noexcept {
     head_ = head;
     p_.index_of(head, index_);
-    sequence_ = p_.sequence(sequence, index_);
+    // Built in place: a copy would wait for the stores of its members.
+    new (&sequence_) Sequence(p_.sequence(sequence, index_));
     place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
     bound_masks_ = BoundMasks(call_.masks, place_, layout_.masks.in_or_null(scratch_));
     query_ = query_row(p_.query, 0);
