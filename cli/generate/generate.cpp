@@ -169,6 +169,7 @@ void run_generate(const GenerateArguments& a) {
   GenerateReport report{.prompt = prompt_text(a), .stop = a.stop};
   const std::vector<int64_t> prompt =
       prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
+  if (settings.cache_as_stored) options.cache_dtype = model::load_decoder_info(folder).dtype;
   check_generation_memory(folder, settings.dtype, options, std::ssize(prompt));
   const GenerationModel model = read_folder_model(folder, tokenizer, settings.dtype);
   options.vocabulary = tokenizer.vocabulary();

@@ -51,6 +51,14 @@ DType model_dtype_from(const std::string& name) {
   throw usage_error("--dtype: expected f32 or bf16, got '" + name + "'");
 }
 
+bool cache_as_stored_from(const std::string& name, DType computed) {
+  if (!name.empty() && name != "f32" && name != "model")
+    throw usage_error("--cache-dtype: expected f32 or model, got '" + name + "'");
+  if (computed == DType::bf16 && name == "f32")
+    throw usage_error("--cache-dtype f32: --dtype bf16 keeps keys and values in bf16");
+  return name == "model" && computed == DType::f32;
+}
+
 void check_attention_options(const GenerateArguments& a,
                              const generation::GeneratorOptions& options) {
   if (a.attention.empty()) {
@@ -125,6 +133,11 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
         {"stop", "slide"});
   offer(app.add_option("--dtype", a.dtype, "compute in f32 (default) or bf16")->type_name("TYPE"),
         {"f32", "bf16"});
+  offer(app.add_option("--cache-dtype", a.cache_dtype,
+                       "keep keys and values in f32, or in the type of the model's weights "
+                       "(default: as --dtype)")
+            ->type_name("TYPE"),
+        {"f32", "model"});
   app.add_option("--threads", a.threads,
                  "use at most N threads (default: what the machine gives, or RAPT_THREADS)")
       ->type_name("N");
@@ -148,6 +161,7 @@ GenerateSettings generate_settings(const GenerateArguments& a) {
     settings.layer = integer_from("--attention-layer", a.attention_layer, 0, 0);
   settings.head = integer_from("--attention-head", a.attention_head, 0, 0);
   settings.dtype = model_dtype_from(a.dtype);
+  settings.cache_as_stored = cache_as_stored_from(a.cache_dtype, settings.dtype);
   settings.context.threads = parse_threads(a.threads);
   return settings;
 }

@@ -16,7 +16,7 @@ struct GenerateArguments {
   std::string length, temperature, top_k, top_p, min_p, seed, num, when_full;
   std::vector<std::string> stop;
   std::string attention, attention_layer, attention_head;
-  std::string dtype, threads;
+  std::string dtype, cache_dtype, threads;
   bool json = false, force = false;
 };
 
@@ -26,6 +26,7 @@ struct GenerateSettings {
   std::optional<int64_t> layer;          // of --attention; absent: the last
   int64_t head = 0;
   DType dtype = DType::f32;
+  bool cache_as_stored = false;  // keys and values in the type of the weights
   Context context;
 };
 

@@ -27,6 +27,11 @@ int64_t drawn_vocabulary(const nn::DecodingSizes& sizes, int64_t asked) {
   return asked == 0 ? sizes.vocabulary : asked;
 }
 
+nn::DecodingSizes sizes_with_cache(nn::DecodingSizes sizes, const GeneratorOptions& options) {
+  if (options.cache_dtype) sizes.cache_dtype = *options.cache_dtype;
+  return sizes;
+}
+
 // A model of layers, which must outlive this.
 class LanguageModelDecoder final : public nn::DecodingModel {
  public:
@@ -100,9 +105,13 @@ double generation_bytes(const nn::DecodingSizes& sizes, const GeneratorOptions& 
   const double rows =
       std::max(number(of_one_call(prompt)),
                sequences * number(of_one_call(most_new_tokens(sizes, options, capacity))));
-  return number(size_of(sizes.dtype)) *
-         (2 * number(sizes.layers) * kv * cached + sequences * number(sizes.vocabulary) +
-          rows * sizes.row_elements);
+  const DType cache_dtype = options.cache_dtype.value_or(sizes.cache_dtype);
+  // Queries, keys and values that are rounded for the cache.
+  const double rounded =
+      cache_dtype == sizes.dtype ? 0 : number(sizes.heads) * number(sizes.head_dim) + 2 * kv;
+  return number(size_of(cache_dtype)) * (2 * number(sizes.layers) * kv * cached + rows * rounded) +
+         number(size_of(sizes.dtype)) *
+             (sequences * number(sizes.vocabulary) + rows * sizes.row_elements);
 }
 
 Generator::Generator(const nn::DecodingModel& model, const GeneratorOptions& options,
@@ -118,7 +127,7 @@ Generator::Generator(std::unique_ptr<const nn::DecodingModel> own, const nn::Dec
                      const Context& context)
     : own_(std::move(own)),
       model_(own_ ? *own_ : *model),
-      sizes_(model_.sizes()),
+      sizes_(sizes_with_cache(model_.sizes(), options)),
       options_(options),
       context_(context),
       sampler_(options.sampling, drawn_vocabulary(sizes_, options.vocabulary)),

@@ -7,15 +7,19 @@
 namespace rapt::model {
 namespace {
 
-// Heads that attend to the keys of a cache, to which their own are appended.
+// Heads that attend to the keys of a cache, to which their own are appended. A cache of 16-bit
+// numbers takes rounded rows, with which rounded queries are multiplied; sums and outputs are f32.
 class CachedHeads final : public HeadAttention {
  public:
   CachedHeads(const nn::DecodingSizes& sizes, nn::DecodingCache& cache,
               const nn::DecodingWeights& weights, const nn::Run& run)
       : sizes_(sizes), cache_(cache), weights_(weights), run_(run) {}
 
-  void attend(int64_t layer, const HeadRows& rows, const AttentionOptions& given) override {
+  void attend(int64_t layer, const HeadRows& computed, const AttentionOptions& given) override {
+    const nn::Arena::Frame frame(run_.scratch);
+    const HeadRows rows = as_kept(computed);
     AttentionOptions options = given;
+    options.output_dtype = DType::f32;
     KeyValueCache* const kept =
         run_.counts() ? nullptr : &cache_.layers[static_cast<size_t>(layer)];
     const CacheViews views = kept ? kept->views() : counted_views(sizes_, cache_);
@@ -32,6 +36,15 @@ class CachedHeads final : public HeadAttention {
   }
 
  private:
+  HeadRows as_kept(const HeadRows& rows) const {
+    if (cache_.dtype == DType::f32) return rows;
+    return {rounded(rows.query), rounded(rows.key), rounded(rows.value), rows.output};
+  }
+
+  TensorView rounded(const TensorView& rows) const {
+    return rounded_rows(rows, cache_.dtype, run_);
+  }
+
   // Of the last new token of each sequence: a call of its own, over the keys of the sequence.
   void write_weights(const TensorView& query, const CacheViews& views, AttentionOptions options) {
     const nn::Arena::Frame frame(run_.scratch);
@@ -76,7 +89,7 @@ nn::DecodingSizes decoder_sizes(const DecoderSpec& spec) {
           .vocabulary = spec.vocabulary,
           .context = spec.context,
           .limits_capacity = true,
-          .dtype = DType::f32,
+          .rounds_cache = true,
           .row_elements = (spec.norms_behind ? 3 : 2) * features + std::max(attention, network)};
 }
 

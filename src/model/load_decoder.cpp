@@ -44,7 +44,9 @@ class DecoderLoader {
         weights_(folder, names_.prefix, true) {}
 
   void walk() {
-    model_.tokens = matrix(weights_.find(names_.tokens, {spec_.vocabulary, spec_.features}));
+    const StoredTensor& tokens = weights_.find(names_.tokens, {spec_.vocabulary, spec_.features});
+    if (tokens.dtype && *tokens.dtype != DType::f64) info_.dtype = *tokens.dtype;
+    model_.tokens = matrix(tokens);
     if (spec_.is_gpt2())
       model_.places = matrix(weights_.find("wpe.weight", {spec_.context, spec_.features}));
     for (int64_t i = 0; i < spec_.layers; ++i) add_block(names_.blocks + std::to_string(i) + ".");

@@ -152,6 +152,25 @@ TEST_F(GenerateTest, ComputesInBf16) {
   EXPECT_EQ(found.at("texts").at(0).at("tokens").size(), 4u);
 }
 
+TEST_F(GenerateTest, KeepsKeysAndValuesInTheTypeOfTheWeights) {
+  std::vector<std::string> arguments = {"--prompt",      "ab",   "--length", "8",
+                                        "--cache-dtype", "model"};
+  EXPECT_EQ(document(arguments).at("cache_dtype"), "f32");
+  EXPECT_EQ(document({"--prompt", "ab", "--length", "2", "--dtype", "bf16"}).at("cache_dtype"),
+            "bf16");
+  std::filesystem::remove_all(folder() / "model");
+  save_tiny_language_model(path("model"), nn::LanguageModelLayout::llama, DType::bf16);
+  const Json kept = document(arguments);
+  EXPECT_EQ(kept.at("cache_dtype"), "bf16");
+  EXPECT_EQ(kept.at("model").at("dtype"), "f32");
+  EXPECT_EQ(kept.at("texts").at(0).at("tokens").size(), 8u);
+  arguments.back() = "f32";
+  EXPECT_EQ(document(arguments).at("cache_dtype"), "f32");
+  refused(2, {"--prompt", "ab", "--cache-dtype", "f16"}, "expected f32 or model, got 'f16'");
+  refused(2, {"--prompt", "ab", "--dtype", "bf16", "--cache-dtype", "f32"},
+          "--dtype bf16 keeps keys and values in bf16");
+}
+
 // Mistral is Llama with a window, here wider than the context.
 TEST_F(GenerateTest, ContinuesByFamiliesThatAreNotMadeOfLayers) {
   std::filesystem::remove_all(folder() / "model");

@@ -2,7 +2,8 @@
 // in float64, and 64 tokens that it generates in float32. An error may be twice that of float32 in
 // transformers, with its own products or plain loops, and the rounding of the largest result, or,
 // of maps, that of scores: each is a sum of head_dim products, and a weight changes by at most half
-// of what scores change by.
+// of what scores change by. With a cache of 16-bit numbers the error of logits may be twice that of
+// transformers with queries, keys, values and weights rounded to them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,14 +11,18 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rapt/generation/generator.h"
 #include "rapt/io/tensor_file.h"
 #include "rapt/model/decoder_model.h"
+#include "support/expect_error.h"
 
 namespace rapt::test {
 namespace {
+
+using laws::expect_error;
 
 // Of results that `error` has, in order.
 enum DecoderPart : size_t { kOutputs, kMaps, kLogits };
@@ -84,12 +89,15 @@ double largest_difference(std::span<const float> found, const TensorView& expect
 // Memory, cache and calls of one sequence.
 class Decoding {
  public:
-  Decoding(const model::DecoderModel& model, int64_t capacity) : model_(model) {
+  Decoding(const model::DecoderModel& model, int64_t capacity, DType cache_dtype = DType::f32)
+      : model_(model) {
+    nn::DecodingSizes sizes = model.sizes();
+    sizes.cache_dtype = cache_dtype;
     nn::Arena counter;
-    nn::make_decoding_cache(model.sizes(), 1, capacity, counter);
+    nn::make_decoding_cache(sizes, 1, capacity, counter);
     states_.resize(counter.bytes());
     nn::Arena arena(states_);
-    cache_ = nn::make_decoding_cache(model.sizes(), 1, capacity, arena);
+    cache_ = nn::make_decoding_cache(sizes, 1, capacity, arena);
   }
 
   // Logits [ids, vocabulary].
@@ -157,6 +165,35 @@ TEST_P(DecoderGoldenTest, TokenByTokenTheLogitsAreThoseOfOnePass) {
                                  static_cast<int64_t>(begin) * vocabulary),
               allowed(kLogits, logits.view()));
   }
+}
+
+TEST_P(DecoderGoldenTest, ACacheOf16BitsHasTheirError) {
+  const std::vector<int64_t> ids = integers("ids0");
+  const LoadedTensor logits = golden("logits0");
+  const auto* const error = static_cast<const double*>(golden("error16").view().data);
+  for (const auto& [dtype, rounding] :
+       {std::pair(DType::bf16, error[0]), std::pair(DType::f16, error[1])}) {
+    Tensor weights(DType::f32, {1, std::ssize(ids)});
+    Decoding decoding(model_, std::ssize(ids), dtype);
+    double largest = 0;
+    for (size_t begin = 0, count = 7; begin < ids.size(); begin += count, count = 1) {
+      const Tensor found = decoding.read(std::span(ids).subspan(begin, count),
+                                         {.layer = 1, .head = 0, .weights = weights.view()});
+      largest = std::max(largest,
+                         largest_difference(found.values<float>(), logits.view(),
+                                            static_cast<int64_t>(begin) * model_.spec.vocabulary));
+    }
+    EXPECT_LE(largest, 2 * rounding + allowed(kLogits, logits.view())) << name_of(dtype);
+    EXPECT_GT(largest, allowed(kLogits, logits.view())) << name_of(dtype);
+    double sum = 0;
+    for (const float weight : std::as_const(weights).values<float>()) sum += weight;
+    EXPECT_NEAR(sum, 1, static_cast<double>(ids.size()) * 0x1p-22);
+  }
+  nn::DecodingSizes sizes = model_.sizes();
+  sizes.cache_dtype = DType::f64;
+  nn::Arena counter;
+  expect_error(ErrorCode::dtype, {"a cache in f64", "f32, bf16 or f16"},
+               [&] { nn::make_decoding_cache(sizes, 1, 8, counter); });
 }
 
 TEST_P(DecoderGoldenTest, WeightsOfTheLastTokenAreARowOfTheMap) {

@@ -69,6 +69,9 @@ struct GeneratorOptions {
   std::vector<int64_t> stop_tokens = {};    // end a sequence
   WhenFull when_full = WhenFull::stop;      // what happens when the context is full
   std::optional<LayerHead> attention = {};  // whose weights attention() returns
+  // Of keys and values; absent: the type that the model computes in. A DecoderModel rounds them to
+  // bf16 or f16, which halves the cache.
+  std::optional<DType> cache_dtype = {};
 };
 
 // The bytes that a Generator takes beside the model: keys and values, logits, and what the layers
@@ -86,7 +89,8 @@ class Generator {
  public:
   // The model, and what the context refers to, must outlive the generator. Takes all memory.
   // Throws Error(argument) for options out of their ranges, an empty prompt, or one that is longer
-  // than the context or has tokens beyond the vocabulary; std::bad_alloc.
+  // than the context or has tokens beyond the vocabulary; Error(dtype) for a cache_dtype that the
+  // model does not have; std::bad_alloc.
   Generator(const nn::DecodingModel& model, const GeneratorOptions& options,
             std::span<const int64_t> prompt, const Context& context = {});
   Generator(const nn::LanguageModel& model, const GeneratorOptions& options,

@@ -24,6 +24,7 @@
 //
 // Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16). So are
 // GPT-2's transposed matrices; f64 and norms are copied. Everything else is computed in f32.
+// A cache may keep keys and values in bf16 or f16 (DecodingSizes::cache_dtype).
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -129,6 +130,7 @@ DecoderSpec read_decoder_spec(std::string_view json, const std::string& file);
 // The sizes of the model in a folder, known before memory is taken.
 struct DecoderInfo {
   DecoderSpec spec;          // with the keys that are ignored
+  DType dtype = DType::f32;  // of DecoderModel::tokens
   int64_t parameters = 0;    // elements of all tensors that the model has
   int64_t mapped_bytes = 0;  // of tensors that are read where they lie
   int64_t copied_bytes = 0;  // of tensors that are copied, as copies

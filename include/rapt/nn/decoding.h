@@ -27,6 +27,7 @@ struct DecodingCache {
   std::vector<KeyValueCache> layers;  // linear, one for each block; none if the arena only counts
   int64_t batch = 0;                  // sequences
   int64_t capacity = 0;               // tokens of a sequence, at most
+  DType dtype = DType::f32;           // of keys and values
 
   // The tokens of a sequence. Throws Error(argument) for a sequence that the cache does not have,
   // as truncate(). Not for a cache without layers.
@@ -46,7 +47,9 @@ struct DecodingSizes {
   int64_t vocabulary = 0;           // tokens and logits
   int64_t context = 0;              // positions
   bool limits_capacity = false;     // no capacity may exceed the context
-  DType dtype = DType::f32;         // of keys, values and logits
+  DType dtype = DType::f32;         // computed in, and of logits
+  DType cache_dtype = DType::f32;   // of keys and values
+  bool rounds_cache = false;        // keys and values of f32 may be kept in bf16 or f16
   // Elements of dtype that a call keeps of one new token: a double, because the sizes of a config
   // need not fit 64 bits.
   double row_elements = 0;
@@ -58,7 +61,8 @@ DecodingSizes decoding_sizes(const LanguageModelSpec& spec, DType dtype);
 // Allocates the lists of the caches beside what it takes from the arena, whose memory must outlive
 // the cache. Throws Error(argument) for a batch or capacity that is not positive, and for a
 // capacity above the context of a model that limits it: one with learned positions, or a
-// DecoderModel (rapt/model/decoder_model.h).
+// DecoderModel (rapt/model/decoder_model.h). Throws Error(dtype) for a cache_dtype beside dtype of
+// a model that does not round.
 DecodingCache make_decoding_cache(const DecodingSizes& sizes, int64_t batch, int64_t capacity,
                                   Arena& arena);
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,

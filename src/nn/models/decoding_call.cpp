@@ -6,6 +6,7 @@
 #include "nn/dense.h"
 #include "nn/leading.h"
 #include "nn/rowwise/token_rows.h"
+#include "nn/training/convert.h"
 
 namespace rapt::nn {
 namespace {
@@ -86,9 +87,15 @@ CacheViews counted_views(const DecodingSizes& sizes, const DecodingCache& cache)
   const int64_t shape[] = {cache.batch, sizes.kv_heads, cache.capacity, sizes.head_dim};
   const int64_t lengths[] = {cache.batch}, step[] = {0};
   CacheViews views;
-  views.key = views.value = {nullptr, sizes.dtype, shape, true};
+  views.key = views.value = {nullptr, cache.dtype, shape, true};
   views.cache.lengths = {const_cast<int64_t*>(&cache.capacity), DType::i64, lengths, step, true};
   return views;
+}
+
+TensorView rounded_rows(const TensorView& rows, DType dtype, const Run& run) {
+  const TensorView rounded = run.scratch.take(dtype, rows.dims());
+  if (!run.counts()) convert(rows, rounded);
+  return rounded;
 }
 
 TensorView last_rows(const TensorView& x, const Run& run) {

@@ -49,6 +49,9 @@ class AppendedTokens {
 // workspace, and without memory.
 CacheViews counted_views(const DecodingSizes& sizes, const DecodingCache& cache);
 
+// Rows of f32 as a cache of 16-bit numbers takes them.
+TensorView rounded_rows(const TensorView& rows, DType dtype, const Run& run);
+
 // The last row of each sequence [batch, n, features], as [batch, features].
 TensorView last_rows(const TensorView& x, const Run& run);
 

@@ -6,7 +6,8 @@
 
 namespace rapt::cli_test {
 
-void save_tiny_language_model(const std::string& folder, nn::LanguageModelLayout layout) {
+void save_tiny_language_model(const std::string& folder, nn::LanguageModelLayout layout,
+                              DType dtype) {
   const text::Tokenizer tokenizer = text::learn_characters(kTinyCharacters);
   nn::LanguageModel model = nn::make_language_model({.layout = layout,
                                                      .vocabulary = tokenizer.vocabulary(),
@@ -14,7 +15,8 @@ void save_tiny_language_model(const std::string& folder, nn::LanguageModelLayout
                                                      .layers = 2,
                                                      .heads = 2,
                                                      .features = 8,
-                                                     .initializer_range = 0.6});
+                                                     .initializer_range = 0.6},
+                                                    dtype);
   nn::initialize_language_model(model, 1);
   checkpoint::save_model(folder, model);
   text::write_tokenizer(tokenizer, folder, Overwrite::yes);

@@ -11,6 +11,7 @@ inline constexpr int64_t kTinyContext = 24;
 
 // Two layers with two heads. The tokens are the characters, by ascending code point.
 void save_tiny_language_model(const std::string& folder,
-                              nn::LanguageModelLayout layout = nn::LanguageModelLayout::gpt2);
+                              nn::LanguageModelLayout layout = nn::LanguageModelLayout::gpt2,
+                              DType dtype = DType::f32);
 
 }  // namespace rapt::cli_test

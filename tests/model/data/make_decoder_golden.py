@@ -7,7 +7,9 @@ gpt2/, llama/, mistral/, qwen2/, qwen3/, gemma2/: config.json and model.safetens
 save_pretrained() writes them, in f32, bf16 (mistral) or f16 (qwen2), and golden.safetensors: the ids of
 two texts, and of each the outputs of the last norm, the logits and the maps of all heads that eager
 transformers computes in float64 with these weights. `error` holds the largest error of float32, of
-outputs, maps and logits: transformers' own, and that with the products of linear layers as plain loops. `generated`: 64 tokens behind the second text, each of the
+outputs, maps and logits: transformers' own, and that with the products of linear layers as plain
+loops. `error16` holds the largest error of logits in float32 where attention keeps queries, keys,
+values and weights in bfloat16, and in float16. `generated`: 64 tokens behind the second text, each of the
 largest logit, by generate() in float32 with its cache.
 """
 import pathlib
@@ -16,9 +18,10 @@ import sys
 try:
     import torch
     from safetensors.torch import load_file, save_file
-    from transformers import (Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
+    from transformers import (AttentionInterface, AttentionMaskInterface, Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                               LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
                               Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+    from transformers.masking_utils import eager_mask
 except ImportError:
     sys.exit(77)
 
@@ -71,6 +74,30 @@ def computed_plainly(model, ids):
         torch.nn.functional.linear = own
 
 
+def rounded_attention(kept):
+    def attend(module, query, key, value, attention_mask, scaling=None, softcap=None, **_):
+        query, key, value = (rows.to(kept).float() for rows in (query, key, value))
+        groups = query.shape[1] // key.shape[1]
+        key, value = (rows.repeat_interleave(groups, 1) for rows in (key, value))
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        if attention_mask is not None:
+            scores = scores + attention_mask
+        weights = torch.softmax(scores, -1).to(kept).float()
+        return (weights @ value).transpose(1, 2).contiguous(), weights
+    return attend
+
+
+def error_of_rounding(model, ids, exact, kept):
+    AttentionInterface.register("rounded", rounded_attention(kept))
+    AttentionMaskInterface.register("rounded", eager_mask)
+    model.set_attn_implementation("rounded")
+    found = computed(model.float(), ids)[2]
+    model.set_attn_implementation("eager")
+    return (found.double() - exact[2]).abs().max()
+
+
 def generated(model, ids):
     """The tokens, after a check that no other one has nearly their logits."""
     with torch.no_grad():
@@ -84,7 +111,7 @@ def generated(model, ids):
 
 def golden(model):
     model.set_attn_implementation("eager")
-    tensors, error = {}, torch.zeros(3, dtype=torch.float64)
+    tensors, error, error16 = {}, torch.zeros(3, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
     draw = torch.Generator().manual_seed(1)
     for i, length in enumerate(LENGTHS):
         ids = torch.randint(3, 50, (length,), generator=draw)
@@ -95,8 +122,10 @@ def golden(model):
         for part in range(3):
             error[part] = max(error[part], *((single[part].double() - exact[part]).abs().max()
                                              for single in singles))
+        for j, kept in enumerate((torch.bfloat16, torch.float16)):
+            error16[j] = max(error16[j], error_of_rounding(model, ids, exact, kept))
         tensors |= {f"ids{i}": ids, f"output{i}": exact[0], f"maps{i}": exact[1], f"logits{i}": exact[2]}
-    return tensors | {"error": error}
+    return tensors | {"error": error, "error16": error16}
 
 
 wrong = []
@@ -114,7 +143,7 @@ for name, (kind, dtype, config) in FAMILIES.items():
         continue
     stored = load_file(folder / name / "golden.safetensors")
     for key, value in golden(model).items():
-        if key != "error" and not torch.allclose(value.double(), stored[key].double(), rtol=0, atol=1e-12):
+        if not key.startswith("error") and not torch.allclose(value.double(), stored[key].double(), rtol=0, atol=1e-12):
             wrong.append(f"{name} {key}")
 if wrong:
     sys.exit("differs from transformers: " + ", ".join(wrong))
