@@ -138,6 +138,8 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
                        "(default: as --dtype)")
             ->type_name("TYPE"),
         {"f32", "model"});
+  app.add_flag("--invariant", a.invariant,
+               "one kernel class for all lengths, so that logits have the bits of one pass");
   app.add_option("--threads", a.threads,
                  "use at most N threads (default: what the machine gives, or RAPT_THREADS)")
       ->type_name("N");
@@ -155,7 +157,8 @@ GenerateSettings generate_settings(const GenerateArguments& a) {
       .sampling = sampling_of(a),
       .sequences = integer_within("--num", a.num, 1, 1, kMostTexts),
       .length = integer_within("--length", a.length, kGeneratedLength, 1, kMostGenerated),
-      .when_full = when_full_from(a.when_full)};
+      .when_full = when_full_from(a.when_full),
+      .invariant = a.invariant};
   check_attention_options(a, settings.options);
   if (!a.attention_layer.empty())
     settings.layer = integer_from("--attention-layer", a.attention_layer, 0, 0);

@@ -17,7 +17,7 @@ struct GenerateArguments {
   std::vector<std::string> stop;
   std::string attention, attention_layer, attention_head;
   std::string dtype, cache_dtype, threads;
-  bool json = false, force = false;
+  bool json = false, force = false, invariant = false;
 };
 
 // The arguments as numbers, checked.

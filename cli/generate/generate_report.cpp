@@ -65,6 +65,7 @@ Json generate_document(const GenerateReport& report, const GenerationModel& mode
   document["cache_dtype"] = name_of(options.cache_dtype.value_or(model.sizes.cache_dtype));
   document["sampling"] = sampling_part(options.sampling);
   document["stop"] = report.stop;
+  document["invariant"] = options.invariant;
   document["texts"] = Json::array();
   for (const GeneratedText& text : report.texts)
     document["texts"].push_back(

@@ -191,8 +191,15 @@ void Generator::read_tokens(nn::DecodingCache& cache, int64_t begin, int64_t end
   }
 }
 
+nn::DecodingCache Generator::make_cache(int64_t sequences, int64_t capacity,
+                                        nn::Arena& arena) const {
+  nn::DecodingCache cache = make_decoding_cache(sizes_, sequences, capacity, arena);
+  cache.invariant = options_.invariant;
+  return cache;
+}
+
 void Generator::take_states(int64_t capacity, nn::Arena& arena) {
-  cache_ = make_decoding_cache(sizes_, options_.sequences, capacity, arena);
+  cache_ = make_cache(options_.sequences, capacity, arena);
   logits_ = arena.take(sizes_.dtype, {options_.sequences, sizes_.vocabulary});
   if (!options_.attention) return;
   const DType dtype = sizes_.dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -208,7 +215,7 @@ void Generator::take_memory() {
   nn::Arena states, scratch, prompt;
   take_states(capacity, states);
   if (options_.sequences > 1) {
-    prompt_cache_ = make_decoding_cache(sizes_, 1, prompt_, prompt);
+    prompt_cache_ = make_cache(1, prompt_, prompt);
     prompt_memory_ = memory_for(prompt);
   }
   state_memory_ = memory_for(states);
@@ -222,7 +229,7 @@ void Generator::take_memory() {
   take_states(capacity, memory);
   if (options_.sequences == 1) return;
   nn::Arena of_prompt = arena_of(prompt_memory_);
-  prompt_cache_ = make_decoding_cache(sizes_, 1, prompt_, of_prompt);
+  prompt_cache_ = make_cache(1, prompt_, of_prompt);
 }
 
 // One sequence reads the prompt, and all others get copies of its keys and values.

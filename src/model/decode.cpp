@@ -24,6 +24,7 @@ class CachedHeads final : public HeadAttention {
         run_.counts() ? nullptr : &cache_.layers[static_cast<size_t>(layer)];
     const CacheViews views = kept ? kept->views() : counted_views(sizes_, cache_);
     options.cache = views.cache;
+    options.invariant = cache_.invariant;
     if (kept) {
       kept->append(rows.key, rows.value);
       scaled_dot_product_attention(rows.query, views.key, views.value, options,

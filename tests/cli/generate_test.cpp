@@ -171,6 +171,12 @@ TEST_F(GenerateTest, KeepsKeysAndValuesInTheTypeOfTheWeights) {
           "--dtype bf16 keeps keys and values in bf16");
 }
 
+TEST_F(GenerateTest, TellsWhetherItIsInvariant) {
+  const std::vector<std::string> arguments = {"--prompt", "ab", "--length", "4"};
+  EXPECT_EQ(document(arguments).at("invariant"), false);
+  EXPECT_EQ(document({"--prompt", "ab", "--length", "4", "--invariant"}).at("invariant"), true);
+}
+
 // Mistral is Llama with a window, here wider than the context.
 TEST_F(GenerateTest, ContinuesByFamiliesThatAreNotMadeOfLayers) {
   std::filesystem::remove_all(folder() / "model");

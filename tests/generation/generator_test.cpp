@@ -331,6 +331,30 @@ TEST(Generator, ReturnsTheWeightsOfAHead) {
     }
 }
 
+// What the second layer's last token looks at tells whether the keys before it have the same bits.
+TEST(Generator, AnInvariantTextHasTheBitsOfOneCall) {
+  for (const LanguageModelLayout layout : kAllLayouts) {
+    const nn::LanguageModel model = drawn_model(layout, 48);
+    std::vector<int64_t> tokens;
+    for (int64_t i = 0; i < 36; ++i) tokens.push_back((i * i + 3 * i) % 11);
+    for (const int64_t sequences : {1, 2}) {
+      GeneratorOptions options{.sequences = sequences, .length = 6, .invariant = true};
+      options.attention = {.layer = 1, .head = 0};
+      Generator generator(model, options, tokens);
+      std::vector<int64_t> all = tokens;
+      while (generator.next()) {
+        Generator anew(model, options, all);
+        ASSERT_TRUE(anew.next());
+        const TensorView found = generator.attention(0), expected = anew.attention(0);
+        ASSERT_EQ(found.count(), std::ssize(all));
+        ASSERT_EQ(expected.count(), std::ssize(all));
+        EXPECT_EQ(std::memcmp(found.data, expected.data, all.size() * sizeof(float)), 0);
+        all.push_back(generator.token(0));
+      }
+    }
+  }
+}
+
 TEST(Generator, DrawsTokensBelowAVocabulary) {
   const nn::LanguageModel model = drawn_model(LanguageModelLayout::gpt2);
   for (const int64_t token :

@@ -89,7 +89,8 @@ double largest_difference(std::span<const float> found, const TensorView& expect
 // Memory, cache and calls of one sequence.
 class Decoding {
  public:
-  Decoding(const model::DecoderModel& model, int64_t capacity, DType cache_dtype = DType::f32)
+  Decoding(const model::DecoderModel& model, int64_t capacity, DType cache_dtype = DType::f32,
+           bool invariant = false)
       : model_(model) {
     nn::DecodingSizes sizes = model.sizes();
     sizes.cache_dtype = cache_dtype;
@@ -98,6 +99,7 @@ class Decoding {
     states_.resize(counter.bytes());
     nn::Arena arena(states_);
     cache_ = nn::make_decoding_cache(sizes, 1, capacity, arena);
+    cache_.invariant = invariant;
   }
 
   // Logits [ids, vocabulary].
@@ -194,6 +196,22 @@ TEST_P(DecoderGoldenTest, ACacheOf16BitsHasTheirError) {
   nn::Arena counter;
   expect_error(ErrorCode::dtype, {"a cache in f64", "f32, bf16 or f16"},
                [&] { nn::make_decoding_cache(sizes, 1, 8, counter); });
+}
+
+// With 40 tokens a pass has more than 1,024 pairs, and goes by tile registers where there are some.
+TEST_P(DecoderGoldenTest, AnInvariantCacheHasTheBitsOfOnePass) {
+  std::vector<int64_t> ids(40);
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<int64_t>(i * i) % model_.spec.vocabulary;
+  const Tensor pass = Decoding(model_, 40, DType::f32, true).read(ids);
+  const size_t row = static_cast<size_t>(model_.spec.vocabulary) * sizeof(float);
+  Decoding decoding(model_, 40, DType::f32, true);
+  const std::span<const int64_t> tokens = ids;
+  for (size_t begin = 0, count = 37; begin < ids.size(); begin += count, count = 1) {
+    const Tensor found = decoding.read(tokens.subspan(begin, count));
+    const auto* const expected = static_cast<const std::byte*>(pass.data()) + begin * row;
+    EXPECT_EQ(std::memcmp(found.data(), expected, count * row), 0) << begin;
+  }
 }
 
 TEST_P(DecoderGoldenTest, WeightsOfTheLastTokenAreARowOfTheMap) {

@@ -2,7 +2,7 @@
 // Continues a text, given as tokens, by a language model, one of rapt::nn or one that rapt::model
 // has read (rapt/model/decoder_model.h): the prompt is read in calls of at most kMostTokensAtOnce
 // tokens, then each token that is drawn is read beside the keys and values of earlier ones. The
-// logits have the bits of one call (rapt/nn/decoding.h says where they do not).
+// logits have the bits of one call; where tile registers multiply, with `invariant`.
 //
 //   Generator generator(model, {.length = 100, .stop_tokens = {50256}}, prompt);
 //   while (generator.next())
@@ -68,6 +68,7 @@ struct GeneratorOptions {
   int64_t vocabulary = 0;                   // draws tokens below it; 0: all of the model
   std::vector<int64_t> stop_tokens = {};    // end a sequence
   WhenFull when_full = WhenFull::stop;      // what happens when the context is full
+  bool invariant = false;                   // DecodingCache::invariant of its caches
   std::optional<LayerHead> attention = {};  // whose weights attention() returns
   // Of keys and values; absent: the type that the model computes in. A DecoderModel rounds them to
   // bf16 or f16, which halves the cache.
@@ -126,6 +127,7 @@ class Generator {
             const Context& context);
   void check(std::span<const int64_t> prompt) const;
   void take_memory();
+  nn::DecodingCache make_cache(int64_t sequences, int64_t capacity, nn::Arena& arena) const;
   void take_states(int64_t capacity, nn::Arena& arena);
   // Counts the scratch of calls that read `n` tokens.
   void count_calls(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch);

@@ -7,9 +7,10 @@
 //   decode(model, prompt, cache, logits, run);      // [batch, prompt length]
 //   decode(model, next_token, cache, logits, run);  // [batch, 1], as often as needed
 //
-// The logits have the bits of one pass over all tokens, however these are cut into calls, but for
-// what docs/numerics.md says of bf16 and tile registers. Scratch is counted (arena.h) with each
-// number of new tokens that calls have: few tokens may need more than many.
+// The logits have the bits of one pass over all tokens, however these are cut into calls. Where
+// tile registers multiply, that takes an invariant cache, because calls with few pairs of a query
+// and a key otherwise go by FMA (docs/numerics.md). Scratch is counted (arena.h) with each number
+// of new tokens that calls have: few tokens may need more than many.
 //
 // The caches are linear. A circular one would forget single tokens: those of a model with learned
 // positions would keep positions that no longer are theirs, and later blocks of any model would
@@ -28,6 +29,8 @@ struct DecodingCache {
   int64_t batch = 0;                  // sequences
   int64_t capacity = 0;               // tokens of a sequence, at most
   DType dtype = DType::f32;           // of keys and values
+  // Are calls of all sizes computed by one kernel class (AttentionOptions::invariant)?
+  bool invariant = false;
 
   // The tokens of a sequence. Throws Error(argument) for a sequence that the cache does not have,
   // as truncate(). Not for a cache without layers.

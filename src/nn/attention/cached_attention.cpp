@@ -17,6 +17,7 @@ void attend_to_cache(const MultiHeadAttention& layer, const HeadViews& heads,
   AttentionOptions options = layer.options;
   options.rotary = {};  // rows are rotated
   options.cache = rows.views.cache;
+  options.invariant |= rows.invariant;
   if (run.counts())
     return run.scratch.need(
         workspace_bytes(heads.query, rows.views.key, rows.views.value, options, run.context));
@@ -39,7 +40,7 @@ void forward_cached(const MultiHeadAttention& layer, const TensorView& x, const 
     rotate_in_place(heads.key, *rotary, rows.positions, run);
   }
   attend_to_cache(layer, heads, rows, state.statistic, run);
-  if (weights.weights.defined()) write_cached_weights(layer, heads.query, rows.views, weights, run);
+  if (weights.weights.defined()) write_cached_weights(layer, heads.query, rows, weights, run);
   forward(layer.out_proj, state.attention, y, run, {.add = add});
 }
 

@@ -8,9 +8,10 @@ namespace rapt::nn {
 
 // The linear cache of one layer, and where the new rows of each sequence stand.
 struct CachedRows {
-  KeyValueCache* cache;  // null if the call only counts
-  CacheViews views;      // of the cache; a call that counts has keys without memory, all full
-  TensorView positions;  // [batch, n] i64: of the new rows
+  KeyValueCache* cache;    // null if the call only counts
+  CacheViews views;        // of the cache; a call that counts has keys without memory, all full
+  TensorView positions;    // [batch, n] i64: of the new rows
+  bool invariant = false;  // as AttentionOptions::invariant
 };
 
 // A request for weights of one head: those of the last new row of each sequence.

@@ -14,13 +14,15 @@ TensorView weights_row(const TensorView& weights, int64_t s) {
 }  // namespace
 
 void write_cached_weights(const MultiHeadAttention& layer, const TensorView& query,
-                          const CacheViews& views, const HeadWeights& request, const Run& run) {
+                          const CachedRows& cached, const HeadWeights& request, const Run& run) {
   const Arena::Frame frame(run.scratch);
+  const CacheViews& views = cached.views;
   const int64_t batch = query.shape[0], rows = query.shape[2];
   const TensorView output = run.scratch.take(query.dtype, {1, layer.num_heads, 1, layer.head_dim});
   const int64_t heads[] = {request.head};
   AttentionOptions options = layer.options;
   options.rotary = {};  // rows are rotated
+  options.invariant |= cached.invariant;
   options.weights = WeightsRequest{.heads = heads};
   for (int64_t s = 0; s < batch; ++s) {
     const Lengths keys(views.cache.lengths.slice(0, s, s + 1));

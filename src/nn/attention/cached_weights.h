@@ -10,6 +10,6 @@ namespace rapt::nn {
 // layer's masks must be causal: the last row then attends to all keys. Takes scratch, allocates
 // nothing.
 void write_cached_weights(const MultiHeadAttention& layer, const TensorView& query,
-                          const CacheViews& views, const HeadWeights& request, const Run& run);
+                          const CachedRows& rows, const HeadWeights& request, const Run& run);
 
 }  // namespace rapt::nn

@@ -123,7 +123,8 @@ void decode(const LanguageModel& model, const TensorView& tokens, DecodingCache&
     decode_layer(model.layers[i], x,
                  {.cache = rows,
                   .views = rows ? rows->views() : counted_views(sizes, cache),
-                  .positions = places.positions},
+                  .positions = places.positions,
+                  .invariant = cache.invariant},
                  wanted ? HeadWeights{weights.head, weights.weights} : HeadWeights{}, run);
   }
   const TensorView rows = logits.rank == 3 ? x : last_rows(x, run);

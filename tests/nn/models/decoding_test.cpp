@@ -27,9 +27,12 @@ struct Decoder {
   Context context;
   nn::DecodingCache cache;
 
-  Decoder(const nn::LanguageModel& of, int64_t batch, int64_t capacity, int64_t most) : model(of) {
+  Decoder(const nn::LanguageModel& of, int64_t batch, int64_t capacity, int64_t most,
+          bool invariant = false)
+      : model(of) {
     nn::Arena states, scratch;
     nn::DecodingCache counted = make_decoding_cache(model, batch, capacity, states);
+    counted.invariant = invariant;
     for (int64_t n = 1; n <= most; ++n) {
       const int64_t of_tokens[] = {batch, n}, of_logits[] = {batch, n, model.spec.vocabulary};
       decode(model, {nullptr, DType::i64, of_tokens, true}, counted,
@@ -38,6 +41,7 @@ struct Decoder {
     state_memory.resize(states.bytes()), scratch_memory.resize(scratch.bytes());
     nn::Arena kept(state_memory);
     cache = make_decoding_cache(model, batch, capacity, kept);
+    cache.invariant = invariant;
   }
 
   void operator()(const TensorView& tokens, const TensorView& logits) {
@@ -105,6 +109,26 @@ TEST(Decoding, HasTheBitsOfOnePassBeyondAChunkOfKeys) {
     expect_rows(decode_some(decoder, p.tokens, at, n), p.logits, at);
     at += n;
   }
+}
+
+// With 40 tokens a pass has more than 1,024 pairs, and goes by tile registers where there are some.
+TEST(Decoding, AnInvariantCacheHasTheBitsOfOnePassOnAllSets) {
+  for (const LanguageModelLayout layout : kLayouts)
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      nn::LanguageModelSpec spec = small_model(layout);
+      spec.context = 40;
+      ModelProblem p(spec, dtype, 1, 40);
+      Decoder pass(p.model, 1, 40, 40, true), parts(p.model, 1, 40, 20, true);
+      const Tensor expected = decode_some(pass, p.tokens, 0, 40);
+      int64_t at = 0;
+      for (const int64_t n : {20, 1, 1, 11, 7}) {
+        const Tensor found = decode_some(parts, p.tokens, at, n);
+        const Tensor rows = Tensor::copy_of(expected.view().slice(1, at, at + n));
+        const auto bytes = static_cast<size_t>(found.count() * size_of(dtype));
+        EXPECT_EQ(std::memcmp(found.data(), rows.data(), bytes), 0) << name_of(dtype) << ", " << at;
+        at += n;
+      }
+    }
 }
 
 TEST(Decoding, GivesTheLogitsOfTheLastTokenAlone) {
