@@ -29,7 +29,7 @@ Command add_train(CLI::App& root) {
   add_train_options(*app, *a);
   app->footer(
       "What is not given is chosen from the text, the time and the speed of this machine, which\n"
-      "takes half a second to measure. The folder gets checkpoints of Hugging Face transformers,\n"
+      "takes a second to measure. The folder gets checkpoints of Hugging Face transformers,\n"
       "best and latest among them, log.jsonl, and pictures: loss.svg, and attention-000000.svg of "
       "a\n"
       "head after so many updates, each also as .png. Ctrl-C saves a checkpoint and ends with "

@@ -36,8 +36,8 @@ int64_t fitting_features(int64_t features, int64_t heads) {
   return std::max<int64_t>(1, features / (2 * heads)) * 2 * heads;
 }
 
-bool decides_all_sizes(const TextRunSettings& given) {
-  return given.layers && given.heads && given.features && given.block && given.batch && given.steps;
+bool decides_sizes(const TextRunSettings& given) {
+  return given.layers && given.heads && given.features && given.block && given.batch;
 }
 
 void plan_model(const TextRunSettings& given, nn::LanguageModelSpec& spec) {
@@ -56,25 +56,11 @@ void plan_model(const TextRunSettings& given, nn::LanguageModelSpec& spec) {
     spec.embedding_dropout = spec.residual_dropout = given.dropout;
 }
 
-// Updates of these sizes that have as many operations as those that were chosen.
-int64_t affordable_steps(const training::ChosenSizes& chosen, const nn::LanguageModelSpec& spec,
-                         int64_t batch, int64_t block) {
-  const training::TrainingSettings& settings = chosen.settings;
-  const double operations = static_cast<double>(settings.steps) *
-                            training::training_flops(chosen.model, settings.batch, settings.block);
-  return static_cast<int64_t>(
-      std::clamp(operations / training::training_flops(spec, batch, block), 1.0, 1e9));
-}
-
-void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chosen,
-                training::ChosenSizes& plan) {
+void plan_updates(const TextRunSettings& given, training::ChosenSizes& plan) {
   training::TrainingSettings& settings = plan.settings;
   settings.batch = given.batch.value_or(settings.batch);
   settings.block = given.block.value_or(settings.block);
   plan.model.context = settings.block;
-  training::set_steps(settings, given.steps.value_or(affordable_steps(
-                                    chosen, plan.model, settings.batch, settings.block)));
-  settings.evaluation_interval = given.evaluation_interval.value_or(settings.evaluation_interval);
   // The model is another than the chosen one where options change it.
   training::set_learning_rate(
       settings, given.learning_rate.value_or(training::largest_learning_rate(plan.model.features)));
@@ -102,7 +88,8 @@ std::optional<double> measure_training_speed(const training::ChosenSizes& sizes,
   training::TrainingSettings settings{.batch = sizes.settings.batch,
                                       .block = sizes.settings.block,
                                       .steps = kMostProbeSteps,
-                                      .warmup_steps = 0};
+                                      .warmup_steps = 0,
+                                      .dtype = sizes.settings.dtype};
   while (settings.block > 1 && settings.block >= std::ssize(data.held_out()[0]))
     settings.block /= 2;
   if (settings.block >= std::ssize(data.held_out()[0]) ||
@@ -124,18 +111,20 @@ std::optional<double> measure_training_speed(const training::ChosenSizes& sizes,
          training::training_flops(sizes.model, settings.batch, settings.block) / seconds;
 }
 
+// Measures the speed of these sizes for a request, where that is possible.
+void probe(const training::ChosenSizes& sizes, const training::TrainingData& data,
+           const Context& context, training::SizeRequest& request) {
+  const std::optional<double> speed = measure_training_speed(sizes, data, context);
+  if (speed) request.flops_per_second = *speed;
+}
+
 // Smaller models make fewer operations per second, so the model that the speed of the first one
 // allows is measured, too.
-training::ChosenSizes choose_by_probes(training::SizeRequest request, const TrainingTexts& texts,
-                                       const text::Tokenizer& tokenizer, const Context& context) {
-  const training::TrainingData data = probe_data(texts, tokenizer);
-  training::ChosenSizes sizes = training::choose_sizes(request);
-  for (int probe = 0; probe < 2; ++probe) {
-    const std::optional<double> speed = measure_training_speed(sizes, data, context);
-    if (speed) request.flops_per_second = *speed;
-    sizes = training::choose_sizes(request);
-  }
-  return sizes;
+training::ChosenSizes choose_by_probes(training::SizeRequest& request,
+                                       const training::TrainingData& data, const Context& context) {
+  for (int probes = 0; probes < 2; ++probes)
+    probe(training::choose_sizes(request), data, context, request);
+  return training::choose_sizes(request);
 }
 
 int64_t count_tokens(std::span<const training::Tokens> parts) {
@@ -159,7 +148,7 @@ training::TokenizerChoice plan_tokenizer(const TextRunSettings& given, const Tra
 
 training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts,
                                     const training::TrainingData& data) {
-  const training::SizeRequest request{
+  training::SizeRequest request{
       .text_bytes = texts.bytes(),
       .characters = texts.characters,
       .seconds = given.seconds,
@@ -167,12 +156,18 @@ training::ChosenSizes plan_training(const TextRunSettings& given, const Training
       .vocabulary = data.tokenizer().vocabulary(),
       .tokens = count_tokens(data.training()) + count_tokens(data.held_out())};
   // The speed decides only what is not given.
-  const training::ChosenSizes chosen =
-      decides_all_sizes(given) ? training::choose_sizes(request)
-                               : choose_by_probes(request, texts, data.tokenizer(), given.context);
-  training::ChosenSizes plan = chosen;
+  const training::TrainingData beginning = probe_data(texts, data.tokenizer());
+  training::ChosenSizes plan = decides_sizes(given)
+                                   ? training::choose_sizes(request)
+                                   : choose_by_probes(request, beginning, given.context);
   plan_model(given, plan.model);
-  plan_steps(given, chosen, plan);
+  plan_updates(given, plan);
+  training::TrainingSettings& settings = plan.settings;
+  // Options, or the last speed, may have led to sizes that were not measured.
+  if (!given.steps) probe(plan, beginning, given.context, request);
+  training::set_steps(settings, given.steps.value_or(training::affordable_steps(
+                                    request, plan.model, settings.batch, settings.block)));
+  settings.evaluation_interval = given.evaluation_interval.value_or(settings.evaluation_interval);
   return plan;
 }
 

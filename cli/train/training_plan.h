@@ -1,7 +1,7 @@
 #pragma once
 // The sizes of a run: what the user gave, and for the rest what choose_sizes() takes for the text,
-// the time and the speed that probes have on this machine. They take half a second for small
-// models, and at least four updates.
+// the time and the speed that probes have on this machine. They take a second for small models,
+// and at least six updates.
 #include "cli/train/train_arguments.h"
 #include "cli/train/training_texts.h"
 

@@ -80,6 +80,17 @@ double matrix_parameters(const nn::LanguageModelSpec& spec) {
   return number(spec.layers) * layer + number(spec.vocabulary) * features;
 }
 
+// Floating-point operations of all updates.
+double affordable_flops(const SizeRequest& request) {
+  return request.seconds * request.flops_per_second * kShareOfUpdates;
+}
+
+double tokens_of(const SizeRequest& request) {
+  if (request.tokens > 0) return number(request.tokens);
+  const bool characters = choose_tokenizer(request.text_bytes).kind == TokenizerKind::characters;
+  return number(request.text_bytes) / (characters ? 1 : kBytesPerBpeToken);
+}
+
 // The largest model that the time and the text suffice for.
 ModelSize choose_model(double flops, double training_tokens, int64_t vocabulary) {
   ModelSize chosen = kLadder[0];
@@ -133,6 +144,13 @@ double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t 
   return number(batch) * number(block) * (6 * matrix_parameters(spec) + attention);
 }
 
+int64_t affordable_steps(const SizeRequest& request, const nn::LanguageModelSpec& spec,
+                         int64_t batch, int64_t block) {
+  const double in_time = affordable_flops(request) / training_flops(spec, batch, block);
+  const double in_text = kMostEpochs * 0.9 * tokens_of(request) / number(batch * block);
+  return static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps));
+}
+
 ChosenSizes choose_sizes(const SizeRequest& request) {
   check_request(request);
   ChosenSizes chosen;
@@ -140,11 +158,8 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   const bool characters = chosen.tokenizer.kind == TokenizerKind::characters;
   const int64_t planned = characters ? request.characters : chosen.tokenizer.vocabulary;
   const int64_t vocabulary = request.vocabulary > 0 ? request.vocabulary : planned;
-  const double tokens = request.tokens > 0
-                            ? number(request.tokens)
-                            : number(request.text_bytes) / (characters ? 1 : kBytesPerBpeToken);
-  const double flops = request.seconds * request.flops_per_second * kShareOfUpdates;
-  ModelSize size = choose_model(flops, 0.9 * tokens, vocabulary);
+  const double tokens = tokens_of(request);
+  ModelSize size = choose_model(affordable_flops(request), 0.9 * tokens, vocabulary);
   // The held-out tenth has at least two windows.
   while (size.block > kLeastBlock && 2 * number(size.block) > tokens / 10) size.block /= 2;
   chosen.model = spec_of(size, vocabulary);
@@ -152,10 +167,7 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   TrainingSettings& settings = chosen.settings;
   settings.batch = size.batch;
   settings.block = size.block;
-  const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
-  const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
-  set_steps(settings,
-            static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
+  set_steps(settings, affordable_steps(request, chosen.model, size.batch, size.block));
   set_learning_rate(settings, largest_learning_rate(size.features));
   return chosen;
 }

@@ -64,6 +64,20 @@ TEST(ChooseSizes, TakesWhatIsKnownOfTheTokenizer) {
             30 * 66'759 * 9 / 10 / (characters.settings.batch * characters.settings.block));
 }
 
+TEST(ChooseSizes, TellsTheUpdatesOfOtherSizes) {
+  SizeRequest request{
+      .text_bytes = 100'000'000, .characters = 200, .seconds = 60, .flops_per_second = 100e9};
+  const ChosenSizes chosen = choose_sizes(request);
+  const auto steps = [&](int64_t batch) {
+    return affordable_steps(request, chosen.model, batch, chosen.settings.block);
+  };
+  EXPECT_EQ(steps(chosen.settings.batch), chosen.settings.steps);
+  EXPECT_EQ(steps(4 * chosen.settings.batch), chosen.settings.steps / 4);
+  request.seconds = 1e9;
+  EXPECT_EQ(affordable_steps(request, chosen.model, 1000, 500),
+            static_cast<int64_t>(30 * 0.9 * 1e8 / 3.3 / 500'000));
+}
+
 TEST(ChooseSizes, TakesLargerModelsForMoreTime) {
   int64_t features = 0;
   for (const double seconds : {1.0, 60.0, 3600.0, 86400.0}) {

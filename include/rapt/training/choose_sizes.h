@@ -60,6 +60,11 @@ int64_t gated_features(int64_t features);
 // more.
 void set_steps(TrainingSettings& settings, int64_t steps);
 
+// Updates of a model that a request has the time for, at most so many that the training parts are
+// read 30 times. `flops_per_second` should be of these sizes: models differ.
+int64_t affordable_steps(const SizeRequest& request, const nn::LanguageModelSpec& spec,
+                         int64_t batch, int64_t block);
+
 // The learning rate that suits a model with `features`: the less, the more features it has. It is
 // that of the first model of the list with as many features, or of the last one.
 double largest_learning_rate(int64_t features);
