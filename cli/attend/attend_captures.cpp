@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "cli/input/arguments.h"
+#include "cli/input/rows_argument.h"
 #include "cli/output/narrate.h"
 #include "cli/process/failure.h"
 #include "rapt/method/lsh.h"
@@ -38,30 +39,15 @@ int64_t flat_head(const std::string& option, const std::string& text,
 
 constexpr const char* kRows = "--weights-rows";
 
-bool is_range(const std::string& rows) { return rows.find(':') != std::string::npos; }
-
-// "0,5,9"
-std::vector<int64_t> parse_rows(const std::string& text) {
-  std::vector<int64_t> rows = parse_integers(kRows, text);
-  if (std::any_of(rows.begin(), rows.end(), [](int64_t row) { return row < 0; }))
-    throw usage_error(std::string(kRows) + ": expected rows from 0 on, got '" + text + "'");
-  return rows;
-}
-
-// "0,5,9" or "a:b".
 void choose_rows(const std::string& text, int64_t q_len, CapturePlan& plan,
                  WeightsRequest& request) {
-  const auto refuse = [&] {
-    throw Failure(Exit::data, fmt::format("{} {}: there are {} rows", kRows, text, q_len));
-  };
-  if (is_range(text)) {
-    std::tie(request.row_begin, request.row_end) = parse_range(kRows, text);
-    if (request.row_end > q_len) refuse();
+  RowsArgument rows = rows_within(kRows, text, q_len);
+  if (rows.list.empty()) {
+    request.row_begin = rows.begin;
+    request.row_end = rows.end;
     return;
   }
-  plan.weights_rows = parse_rows(text);
-  for (const int64_t row : plan.weights_rows)
-    if (row >= q_len) refuse();
+  plan.weights_rows = std::move(rows.list);
   request.rows = plan.weights_rows;
 }
 
@@ -201,13 +187,7 @@ std::string head_text(int64_t flat, const std::vector<int64_t>& leading) {
 }
 
 void check_capture_options(const AttendArguments& a) {
-  if (!a.weights_rows.empty()) {
-    if (is_range(a.weights_rows)) {
-      parse_range(kRows, a.weights_rows);
-    } else {
-      parse_rows(a.weights_rows);
-    }
-  }
+  if (!a.weights_rows.empty()) parse_rows(kRows, a.weights_rows);
   if (!wants_all_heads(a))
     for (const std::string& head : a.weights_heads) parse_integers("--weights-heads", head);
   if (!a.head.empty()) parse_integers("--head", a.head);

@@ -17,6 +17,7 @@
 #include "cli/generate/model_folder.h"
 #include "cli/generate/stop_words.h"
 #include "cli/input/arguments.h"
+#include "cli/input/run_folder.h"
 #include "cli/input/tensor_input.h"
 #include "cli/output/narrate.h"
 #include "cli/output/printable.h"

@@ -13,7 +13,6 @@
 #include "rapt/checkpoint/model_files.h"
 #include "rapt/text/encoding.h"
 #include "rapt/text/tokenizer_file.h"
-#include "rapt/training/training_checkpoint.h"
 
 namespace rapt::cli {
 namespace {
@@ -73,14 +72,6 @@ void require_layers(const std::string& folder) {
 }
 
 }  // namespace
-
-std::string model_folder_of(const std::string& folder) {
-  const std::string best = folder + training::kBest;
-  std::error_code ignored;
-  const bool of_run = !std::filesystem::exists(folder + "/config.json", ignored) &&
-                      std::filesystem::exists(best + "/config.json", ignored);
-  return of_run ? best : folder;
-}
 
 text::Tokenizer read_folder_tokenizer(const std::string& folder) {
   std::error_code ignored;

@@ -11,9 +11,6 @@
 
 namespace rapt::cli {
 
-// The folder of the model: of a run of `rapt train`, its checkpoint of the least held-out loss.
-std::string model_folder_of(const std::string& folder);
-
 // Throws Failure(io) with a hint for a folder that is none or has no tokenizer.json, and Error as
 // text::read_tokenizer().
 text::Tokenizer read_folder_tokenizer(const std::string& folder);

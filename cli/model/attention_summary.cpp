@@ -30,30 +30,40 @@ std::vector<int64_t> chosen_of(const char* option, const std::vector<int64_t>& g
 }  // namespace
 
 AttentionSummary::AttentionSummary(const AttendedSizes& sizes, const ModelSettings& settings,
-                                   std::vector<int64_t> shown, int64_t tokens, FoundPair pair,
-                                   SummaryParts parts)
+                                   std::vector<int64_t> shown, std::vector<int64_t> rows,
+                                   int64_t tokens, FoundPair pair, SummaryParts parts)
     : layers_(chosen_of("--layers", settings.layers, sizes.layers)),
       heads_(chosen_of("--heads", settings.heads, sizes.heads)),
       shown_(std::move(shown)),
-      found_rows_{pair.from},
+      rows_(std::move(rows)),
       map_(settings.map),
       top_k_(std::min(settings.top_k, tokens)),
       tokens_(tokens),
       pair_(pair),
-      parts_(parts),
-      sum_(parts.weights == WholeWeights::all ? shown_.size() * shown_.size() : 0) {
+      parts_(parts) {
   if (map_ && (map_->rows > tokens || map_->columns > tokens))
     throw usage_error(
         fmt::format("--map: the text has {} tokens; expected at most so many rows "
                     "and columns",
                     tokens));
+  const auto count = rows_.empty() ? static_cast<size_t>(tokens) : rows_.size();
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t token = rows_.empty() ? static_cast<int64_t>(i) : rows_[i];
+    const auto at = std::ranges::find(shown_, token);
+    if (at == shown_.end()) continue;
+    mean_rows_.push_back(static_cast<size_t>(at - shown_.begin()));
+    weight_rows_.push_back(i);
+  }
+  if (mean_rows_.empty()) throw usage_error("--rows: --hide-special hides all of them");
+  if (parts_.weights == WholeWeights::all) sum_.resize(mean_rows_.size() * shown_.size());
+  if (parts_.weights == WholeWeights::found_row) rows_ = {pair_.from};
 }
 
 model::EncoderCaptures AttentionSummary::captures() {
   model::EncoderCaptures captures;
   captures.layers = layers_;
   if (parts_.weights != WholeWeights::none) captures.weights = WeightsRequest{.heads = heads_};
-  if (parts_.weights == WholeWeights::found_row) captures.weights->rows = found_rows_;
+  if (captures.weights) captures.weights->rows = rows_;
   if (parts_.kept) {
     captures.map = map_;
     captures.top_k = top_k_;
@@ -70,7 +80,7 @@ model::EncoderCaptures AttentionSummary::captures() {
 void AttentionSummary::add(int64_t layer, const AttentionResult& result) {
   const bool all = parts_.weights == WholeWeights::all;
   for (size_t h = 0; h < heads_.size() && parts_.weights != WholeWeights::none; ++h) {
-    const auto rows = static_cast<size_t>(all ? tokens_ : 1), n = static_cast<size_t>(tokens_);
+    const auto n = static_cast<size_t>(tokens_), rows = rows_.empty() ? n : rows_.size();
     const float* const weights = result.weights.values<float>().data() + h * rows * n;
     if (all) add_rows(weights);
     if (pair_.from >= 0)
@@ -98,8 +108,8 @@ double AttentionSummary::scale_of(const float* row) const {
 }
 
 void AttentionSummary::add_rows(const float* weights) {
-  for (size_t i = 0; i < shown_.size(); ++i) {
-    const float* const row = weights + shown_[i] * tokens_;
+  for (size_t i = 0; i < weight_rows_.size(); ++i) {
+    const float* const row = weights + static_cast<int64_t>(weight_rows_[i]) * tokens_;
     const double scale = scale_of(row);
     for (size_t j = 0; j < shown_.size(); ++j)
       sum_[i * shown_.size() + j] += row[shown_[j]] * scale;
@@ -137,7 +147,7 @@ void AttentionSummary::keep(const char* name, const Tensor& result, size_t layer
 }
 
 std::vector<float> AttentionSummary::mean() const {
-  const auto heads = static_cast<double>(layers_.size() * heads_.size());
+  const auto heads = static_cast<double>(head_count());
   std::vector<float> mean;
   for (const double sum : sum_) mean.push_back(static_cast<float>(sum / heads));
   return mean;

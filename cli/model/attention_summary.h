@@ -27,7 +27,7 @@ struct FoundPair {
 enum class WholeWeights : uint8_t {
   none,
   found_row,  // of the pair's first token, [tokens] of each head
-  all,        // [tokens, tokens] of each head
+  all,        // [rows, tokens] of each head
 };
 
 // What is collected.
@@ -39,17 +39,23 @@ struct SummaryParts {
 class AttentionSummary {
  public:
   // `shown`: the tokens that count; the rows of the others are left out, and what the others have
-  // of a row goes to those shown. Throws usage errors for layers and heads that the model lacks, or
-  // that are given twice.
+  // of a row goes to those shown. `rows`: the tokens whose weights are computed; empty: all. Throws
+  // usage errors for layers and heads that the model lacks, or that are given twice, and for rows
+  // of which none is shown.
   AttentionSummary(const AttendedSizes& sizes, const ModelSettings& settings,
-                   std::vector<int64_t> shown, int64_t tokens, FoundPair pair, SummaryParts parts);
+                   std::vector<int64_t> shown, std::vector<int64_t> rows, int64_t tokens,
+                   FoundPair pair, SummaryParts parts);
 
   // The captures that a call of the model needs.
   model::EncoderCaptures captures();
 
   int64_t shown() const { return std::ssize(shown_); }
   const std::vector<int64_t>& shown_tokens() const { return shown_; }
-  // The mean of the weights over the chosen heads, [shown, shown]; empty without all weights.
+  // The rows of the mean, as places in shown_tokens().
+  const std::vector<size_t>& mean_rows() const { return mean_rows_; }
+  // How many heads the mean is of.
+  size_t head_count() const { return layers_.size() * heads_.size(); }
+  // The mean of the weights over the chosen heads, [mean_rows, shown]; empty without all weights.
   std::vector<float> mean() const;
   // The heads in which the first token looks most at the second; the greatest weight first.
   std::vector<HeadWeight> found() const;
@@ -74,7 +80,9 @@ class AttentionSummary {
   // has all heads, or the chosen ones alone.
   void keep(const char* name, const Tensor& result, size_t layer_at, bool chosen_alone = false);
 
-  std::vector<int64_t> layers_, heads_, shown_, found_rows_;
+  std::vector<int64_t> layers_, heads_, shown_;
+  std::vector<int64_t> rows_;                    // whose weights are computed; empty: all
+  std::vector<size_t> mean_rows_, weight_rows_;  // rows of the mean: in shown_, and in the weights
   std::optional<MapRequest> map_;
   int64_t top_k_, tokens_;
   FoundPair pair_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "cli/output/narrate.h"
@@ -42,11 +41,10 @@ double encoder_row_elements(const model::EncoderSpec& spec) {
 }
 
 text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                            int64_t longest, bool truncate, const std::string& what) {
-  const std::optional<std::string_view> second =
-      texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt;
+                            const std::vector<std::string>& names, int64_t longest, bool truncate) {
   text::Encoding encoding =
-      encode_texts(tokenizer, texts[0], second, {.most_tokens = truncate ? longest : 0});
+      encode_named(tokenizer, texts, names, {.most_tokens = truncate ? longest : 0});
+  const std::string what = texts.size() > 1 ? "the pair" : names[0];
   if (std::ssize(encoding.ids) > longest)
     throw Failure(
         Exit::data,

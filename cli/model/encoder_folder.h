@@ -28,8 +28,8 @@ EncoderFolder open_encoder(const std::string& folder);
 double encoder_row_elements(const model::EncoderSpec& spec);
 
 // The tokens of a text, or a pair, of at most `longest`. Longer ones are cut if `truncate`, and
-// said so on stderr; else Failure(data). `what`: the text, in messages.
+// said so on stderr; else Failure(data). `names`: of the texts, in messages.
 text::Encoding model_tokens(const text::Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                            int64_t longest, bool truncate, const std::string& what = "the text");
+                            const std::vector<std::string>& names, int64_t longest, bool truncate);
 
 }  // namespace rapt::cli

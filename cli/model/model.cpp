@@ -1,14 +1,16 @@
 // rapt model: trained models in folders of Hugging Face transformers.
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
+#include "cli/input/run_folder.h"
 #include "cli/model/model_actions.h"
 #include "cli/process/interrupt.h"
 
 namespace rapt::cli {
 namespace {
 
-void run_model(const ModelArguments& a) {
+void run_model(ModelArguments a) {
   ModelSettings settings = model_settings(a);
+  a.folder = model_folder_of(a.folder);
   settings.context.cancel = &interruption();
   switch (settings.action) {
     case ModelAction::info:

@@ -6,6 +6,7 @@
 
 #include "cli/input/arguments.h"
 #include "cli/input/choices.h"
+#include "cli/input/rows_argument.h"
 #include "cli/output/tensor_output.h"
 #include "cli/process/failure.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 ModelAction action_from(const std::string& word) {
   const std::vector<std::string_view> known(std::begin(kModelActions), std::end(kModelActions));
+  if (word.empty()) throw usage_error("expected info, attend or embed, and the folder of a model");
   const auto found = std::ranges::find(known, word);
   if (found == known.end())
     throw usage_error("expected info, attend or embed, got '" + word + "'",
@@ -55,6 +57,7 @@ void check_belongs(const ModelArguments& a, ModelAction action) {
   };
   refuse(!a.layers.empty(), "--layers", ModelAction::attend);
   refuse(!a.heads.empty(), "--heads", ModelAction::attend);
+  refuse(!a.rows.empty(), "--rows", ModelAction::attend);
   refuse(!a.map.empty(), "--map", ModelAction::attend);
   refuse(!a.top_k.empty(), "--top-k", ModelAction::attend);
   refuse(!a.find.empty(), "--find", ModelAction::attend);
@@ -63,6 +66,15 @@ void check_belongs(const ModelArguments& a, ModelAction action) {
   refuse(a.similar, "--similar", ModelAction::embed);
   if (action == ModelAction::info && (!a.output.empty() || a.truncate))
     throw usage_error("--output and --truncate need a text");
+}
+
+void check_model_rows(const ModelArguments& a) {
+  if (a.rows.empty()) return;
+  parse_rows("--rows", a.rows);
+  if (!a.map.empty()) throw usage_error("--rows chooses rows and --map pools all; expected one");
+  if (!a.find.empty())
+    throw usage_error(
+        "--rows chooses rows and --find looks at that of its first word; expected one");
 }
 
 }  // namespace
@@ -86,6 +98,8 @@ void add_model_options(CLI::App& app, ModelArguments& a) {
   };
   option("--layers", a.layers, "L,L", "of these layers, from 0 (default: all)", "Attend");
   option("--heads", a.heads, "H,H", "of these heads, from 0 (default: all)", "Attend");
+  option("--rows", a.rows, "ROWS",
+         "only the weights of these tokens, from 0: 0,5,9, or a:b for a to b - 1", "Attend");
   option("--find", a.find, "WORD,WORD", "the heads in which the first looks most at the second",
          "Attend");
   option("--map", a.map, "RxC:HOW", "pool each map to R rows and C columns by max or mean",
@@ -115,6 +129,7 @@ ModelSettings model_settings(const ModelArguments& a) {
   if (!a.layers.empty()) settings.layers = parse_integers("--layers", a.layers);
   if (!a.heads.empty()) settings.heads = parse_integers("--heads", a.heads);
   if (!a.map.empty()) settings.map = map_from(a.map);
+  check_model_rows(a);
   settings.top_k = integer_from("--top-k", a.top_k, 0, 1);
   if ((settings.map || settings.top_k > 0) && a.output.empty())
     throw usage_error("--map and --top-k need --output");

@@ -17,7 +17,7 @@ inline constexpr const char* kModelActions[] = {"info", "attend", "embed"};
 
 // As the user typed them.
 struct ModelArguments {
-  std::string action, folder, layers, heads, map, top_k, find, output, threads;
+  std::string action, folder, layers, heads, rows, map, top_k, find, output, threads;
   std::vector<std::string> texts;
   PictureArguments picture;
   bool truncate = false, hide_special = false, similar = false, json = false, force = false;

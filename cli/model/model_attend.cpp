@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "cli/input/rows_argument.h"
 #include "cli/model/attention_summary.h"
 #include "cli/model/encoder_folder.h"
 #include "cli/model/model_actions.h"
@@ -68,12 +69,21 @@ std::vector<size_t> looks_of(const std::vector<float>& mean, size_t row, size_t 
   return order;
 }
 
-void print_looks(const std::vector<float>& mean, const std::vector<std::string>& labels) {
-  for (size_t i = 0; i < labels.size(); ++i) {
+std::string heads_in_words(const AttentionSummary& summary, const ModelSettings& settings) {
+  if (settings.layers.size() == 1 && settings.heads.size() == 1)
+    return fmt::format("in layer {}, head {}", settings.layers[0], settings.heads[0]);
+  return fmt::format("in the mean of {} heads", summary.head_count());
+}
+
+void print_looks(const AttentionSummary& summary, const std::vector<float>& mean,
+                 const std::vector<std::string>& labels, const ModelSettings& settings) {
+  std::printf("%14s   looks most at, %s\n", "token", heads_in_words(summary, settings).c_str());
+  for (size_t i = 0; i < summary.mean_rows().size(); ++i) {
     std::string line;
     for (const size_t j : looks_of(mean, i, labels.size()))
       line += fmt::format("  {:.3f} {}", mean[i * labels.size() + j], labels[j]);
-    std::printf("%14s %s\n", printable(labels[i]).c_str(), printable(line).c_str());
+    std::printf("%14s %s\n", printable(labels[summary.mean_rows()[i]]).c_str(),
+                printable(line).c_str());
   }
 }
 
@@ -88,14 +98,17 @@ void print_found(const std::vector<HeadWeight>& found, const ModelSettings& sett
 }
 
 AttendJson attend_document(const std::vector<std::string>& tokens, const std::vector<float>& mean,
+                           const std::vector<size_t>& mean_rows,
                            const std::vector<HeadWeight>* found) {
   AttendJson document = {{"schema", "rapt.model_attend/1"}, {"build", build_info()}};
   document["tokens"] = AttendJson::array();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    AttendJson looks = mean.empty() ? AttendJson() : AttendJson::array();
-    for (const size_t j : looks_of(mean, i, mean.empty() ? 0 : tokens.size()))
+  for (const std::string& token : tokens)
+    document["tokens"].push_back({{"token", printable(token)}, {"looks", nullptr}});
+  for (size_t i = 0; i < (mean.empty() ? 0 : mean_rows.size()); ++i) {
+    AttendJson looks = AttendJson::array();
+    for (const size_t j : looks_of(mean, i, tokens.size()))
       looks.push_back({{"token", j}, {"weight", json_number(mean[i * tokens.size() + j])}});
-    document["tokens"].push_back({{"token", printable(tokens[i])}, {"looks", std::move(looks)}});
+    document["tokens"][mean_rows[i]]["looks"] = std::move(looks);
   }
   document["found"] = nullptr;
   if (!found) return document;
@@ -109,9 +122,11 @@ AttendJson attend_document(const std::vector<std::string>& tokens, const std::ve
 viz::Heatmap picture_of(const AttentionSummary& summary, std::vector<float> mean,
                         const std::vector<std::string>& labels, const ModelSettings& settings) {
   viz::Heatmap map;
-  map.rows = map.columns = summary.shown();
+  map.rows = std::ssize(summary.mean_rows());
+  map.columns = summary.shown();
   map.values = std::move(mean);
-  map.row_labels = map.column_labels = labels;
+  for (const size_t row : summary.mean_rows()) map.row_labels.push_back(labels[row]);
+  map.column_labels = labels;
   map.x_label = "Looked at";
   map.y_label = "Tokens";
   map.title = settings.layers.size() == 1 && settings.heads.size() == 1
@@ -135,8 +150,9 @@ SummaryParts parts_of(const ModelArguments& a, const ModelSettings& settings) {
 // The bytes of the results that a text of so many tokens has: those of a layer at a time, the mean,
 // and what --output keeps of the chosen heads, twice while its tensors are made.
 double attention_bytes(const AttendedSizes& sizes, const ModelSettings& settings, int64_t tokens,
-                       SummaryParts parts) {
+                       const std::vector<int64_t>& chosen_rows, SummaryParts parts) {
   const auto n = static_cast<double>(tokens);
+  const double rows = chosen_rows.empty() ? n : static_cast<double>(chosen_rows.size());
   const auto chosen = [](const std::vector<int64_t>& given, int64_t all) {
     return given.empty() ? static_cast<double>(all) : static_cast<double>(given.size());
   };
@@ -146,15 +162,24 @@ double attention_bytes(const AttendedSizes& sizes, const ModelSettings& settings
                                   : 0;
   const double top_k = static_cast<double>(std::min(settings.top_k, tokens));
   const double pooled = map + n * (3 * top_k + 2);
-  const double whole = parts.weights == WholeWeights::all         ? n * n
+  const double whole = parts.weights == WholeWeights::all         ? rows * n
                        : parts.weights == WholeWeights::found_row ? n
                                                                   : 0;
   const double kept = parts.kept ? 2 * chosen(settings.layers, sizes.layers) * heads *
-                                       (pooled + (settings.map ? 0 : n * n))
+                                       (pooled + (settings.map ? 0 : rows * n))
                                  : 0;
-  const double mean = parts.weights == WholeWeights::all ? 16 * n * n : 0;
+  const double mean = parts.weights == WholeWeights::all ? 16 * rows * n : 0;
   return 4 * (static_cast<double>(sizes.heads) * (parts.kept ? pooled : 0) + heads * whole + kept) +
          mean + 4 * n * sizes.row_elements;
+}
+
+// The tokens of --rows; empty without it.
+std::vector<int64_t> rows_of_text(const std::string& text, int64_t tokens) {
+  if (text.empty()) return {};
+  RowsArgument rows = rows_within("--rows", text, tokens);
+  for (int64_t row = rows.begin; row < rows.end; ++row) rows.list.push_back(row);
+  if (rows.list.empty()) throw usage_error("--rows: expected at least one row, got '" + text + "'");
+  return rows.list;
 }
 
 // Names of --output; those of a call without an option for them are not there.
@@ -202,19 +227,20 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   const AttendedModel model(a.folder);
   std::vector<std::string> texts;
   for (const std::string& argument : a.texts) texts.push_back(text_of_argument(argument));
-  const text::Encoding encoding =
-      model_tokens(model.tokenizer(), texts, model.sizes().longest, a.truncate);
+  const text::Encoding encoding = model_tokens(model.tokenizer(), texts, names_of_texts(a.texts),
+                                               model.sizes().longest, a.truncate);
   const int64_t count = std::ssize(encoding.ids);
   const SummaryParts parts = parts_of(a, settings);
-  require_memory(attention_bytes(model.sizes(), settings, count, parts), "maps of the heads",
-                 "a shorter text, or --map");
+  const std::vector<int64_t> rows = rows_of_text(a.rows, count);
+  require_memory(attention_bytes(model.sizes(), settings, count, rows, parts), "maps of the heads",
+                 "a shorter text, --rows, or --map");
 
   FoundPair pair;
   if (!settings.find_from.empty())
     pair = {token_of_word(encoding, texts, settings.find_from),
             token_of_word(encoding, texts, settings.find_to)};
-  AttentionSummary summary(model.sizes(), settings, shown_tokens(encoding, a.hide_special), count,
-                           pair, parts);
+  AttentionSummary summary(model.sizes(), settings, shown_tokens(encoding, a.hide_special), rows,
+                           count, pair, parts);
   const Tensor output = model.read(encoding, settings.context, summary.captures());
 
   std::vector<std::string> tokens, labels;
@@ -227,13 +253,13 @@ void run_model_attend(const ModelArguments& a, const ModelSettings& settings) {
   // Before anything is printed: a document on standard output says that all is done.
   if (!outputs.empty()) write_tensors(outputs, summary, output, tokens);
   if (a.json)
-    print_json(attend_document(labels, mean, finds ? &found : nullptr));
+    print_json(attend_document(labels, mean, summary.mean_rows(), finds ? &found : nullptr));
   else if (finds)
     print_found(found, settings);
   else if (!pictures.to_stdout() && mean.empty())
     print_written(a, settings, count);
   else if (!pictures.to_stdout())
-    print_looks(mean, labels);
+    print_looks(summary, mean, labels, settings);
   if (pictures.wanted()) pictures.draw(picture_of(summary, mean, labels, settings));
   pictures.commit();
   finish_stdout();

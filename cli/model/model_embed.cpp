@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
+#include "cli/model/embed_batches.h"
 #include "cli/model/encoder_folder.h"
 #include "cli/model/model_actions.h"
 #include "cli/output/printable.h"
@@ -21,9 +21,6 @@
 
 namespace rapt::cli {
 namespace {
-
-// Tokens of a call: enough rows for the products, few enough for the caches.
-constexpr int64_t kBatchTokens = 2048;
 
 // What Python's str.strip() takes away, in UTF-8.
 constexpr std::string_view kSpaces[] = {
@@ -47,54 +44,32 @@ std::string stripped(std::string_view text) {
   return std::string(text);
 }
 
+struct EmbedTexts {
+  std::vector<std::string> texts, names;  // the latter for messages
+};
+
 // Texts as they are given, and the lines of files, without white space at their ends.
-std::vector<std::string> texts_to_embed(const std::vector<std::string>& arguments) {
-  std::vector<std::string> texts;
-  for (const std::string& argument : arguments) {
-    if (!argument.starts_with('@')) {
-      texts.push_back(stripped(argument));
+EmbedTexts texts_to_embed(const std::vector<std::string>& arguments) {
+  const std::vector<std::string> given = names_of_texts(arguments);
+  EmbedTexts all;
+  std::vector<std::string>& texts = all.texts;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string content = text_of_argument(arguments[i]);
+    if (!arguments[i].starts_with('@')) {
+      texts.push_back(stripped(content));
+      all.names.push_back(given[i]);
       continue;
     }
-    const std::string content = text_of_argument(argument);
+    int64_t line = 0;
     for (size_t begin = 0; begin < content.size();) {
       const size_t end = std::min(content.find('\n', begin), content.size());
       texts.push_back(stripped(std::string_view(content).substr(begin, end - begin)));
+      all.names.push_back(fmt::format("line {} of {}", ++line, given[i]));
       begin = end + 1;
     }
   }
   if (texts.empty()) throw Failure(Exit::data, "the files have no line");
-  return texts;
-}
-
-// The vectors of texts, [texts, features], in batches of texts of similar lengths.
-Tensor embed_texts(const EncoderFolder& folder, const model::Pooling& pooling,
-                   const std::vector<text::Encoding>& encodings, const Context& context) {
-  const int64_t features = folder.encoder.spec.features;
-  std::vector<size_t> order(encodings.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return encodings[i].ids.size(); });
-  Tensor vectors(DType::f32, {std::ssize(encodings), features});
-  for (size_t begin = 0; begin < order.size();) {
-    std::vector<int64_t> ids, types, starts = {0};
-    size_t end = begin;
-    do {
-      const text::Encoding& encoding = encodings[order[end++]];
-      ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
-      types.insert(types.end(), encoding.types.begin(), encoding.types.end());
-      starts.push_back(std::ssize(ids));
-    } while (end < order.size() &&
-             std::ssize(ids) + std::ssize(encodings[order[end]].ids) <= kBatchTokens);
-    stop_if_interrupted();
-    const Tensor rows = encode(folder.encoder, {ids, types, starts}, context);
-    const Tensor pooled = pool(pooling, rows.view(), starts);
-    for (size_t i = begin; i < end; ++i)
-      std::copy_n(
-          pooled.values<float>().begin() + static_cast<std::ptrdiff_t>(i - begin) * features,
-          features,
-          vectors.values<float>().begin() + static_cast<std::ptrdiff_t>(order[i]) * features);
-    begin = end;
-  }
-  return vectors;
+  return all;
 }
 
 // Cosines of all pairs of vectors.
@@ -144,18 +119,20 @@ nlohmann::ordered_json embed_document(const std::vector<text::Encoding>& encodin
   return document;
 }
 
-// The bytes of tokens, vectors and similarities.
-double embed_bytes(const std::vector<std::string>& texts, int64_t longest, int64_t features,
-                   const ModelArguments& a) {
+// The bytes of tokens, temporaries, vectors and similarities.
+double embed_bytes(const std::vector<std::string>& texts, int64_t longest,
+                   const model::EncoderSpec& spec, const ModelArguments& a,
+                   const Context& context) {
   constexpr double kToken = 2 * sizeof(int64_t) + sizeof(text::ByteSpan) + sizeof(int);
   constexpr double kJsonNumber = 40;  // a value of a document, and its text
   const auto n = static_cast<double>(texts.size());
   double tokens = 0;  // at most one for each byte, and special ones
   for (const std::string& text : texts)
     tokens += static_cast<double>(std::min(std::ssize(text) + 4, longest));
-  const double numbers = n * static_cast<double>(features), pairs = a.similar ? n * n : 0;
-  return kToken * tokens + n * sizeof(text::Encoding) + sizeof(float) * numbers +
-         sizeof(double) * pairs + (a.json ? kJsonNumber * (numbers + pairs) : 0);
+  const double numbers = n * static_cast<double>(spec.features), pairs = a.similar ? n * n : 0;
+  return batch_bytes(spec, tokens, longest, context) + kToken * tokens +
+         n * sizeof(text::Encoding) + sizeof(float) * numbers + sizeof(double) * pairs +
+         (a.json ? kJsonNumber * (numbers + pairs) : 0);
 }
 
 }  // namespace
@@ -167,15 +144,14 @@ void run_model_embed(const ModelArguments& a, const ModelSettings& settings) {
   const model::Pooling pooling = model::load_pooling(a.folder);
   const int64_t most = folder.encoder.spec.longest();
   const int64_t longest = pooling.longest > 0 ? std::min(pooling.longest, most) : most;
-  const std::vector<std::string> texts = texts_to_embed(a.texts);
-  require_memory(embed_bytes(texts, longest, folder.encoder.spec.features, a),
+  const auto [texts, names] = texts_to_embed(a.texts);
+  require_memory(embed_bytes(texts, longest, folder.encoder.spec, a, settings.context),
                  a.similar ? "vectors, and a similarity for each pair" : "vectors",
                  "fewer texts in a call");
   std::vector<text::Encoding> encodings;
   for (size_t i = 0; i < texts.size(); ++i)
     encodings.push_back(
-        model_tokens(folder.tokenizer, {texts[i]}, longest, a.truncate,
-                     texts.size() > 1 ? fmt::format("text {}", i + 1) : "the text"));
+        model_tokens(folder.tokenizer, {texts[i]}, {names[i]}, longest, a.truncate));
   Tensor vectors = embed_texts(folder, pooling, encodings, settings.context);
   const std::vector<double> similar = a.similar ? similarities(vectors) : std::vector<double>();
   outputs.set("vectors", vectors.view());

@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
+#include "cli/input/run_folder.h"
 #include "cli/output/printable.h"
 #include "cli/output/tensor_output.h"
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 #include "cli/tokenize/text_argument.h"
-#include "rapt/text/encoding.h"
 #include "rapt/version.h"
 
 namespace rapt::cli {
@@ -77,15 +76,12 @@ void print_tokens(const text::Tokenizer& tokenizer, const text::Encoding& encodi
 
 void run_tokenize(const TokenizeArguments& a) {
   const text::EncodeOptions options = encode_options(a);
-  const text::Tokenizer tokenizer = tokenizer_at(a.path);
+  const text::Tokenizer tokenizer = tokenizer_at(model_folder_of(a.path));
   std::vector<std::string> texts;
   for (const std::string& argument : a.texts) texts.push_back(text_of_argument(argument));
-  const bool is_pair = texts.size() == 2;
-  const text::Encoding encoding =
-      encode_texts(tokenizer, texts[0],
-                   is_pair ? std::optional<std::string_view>(texts[1]) : std::nullopt, options);
+  const text::Encoding encoding = encode_named(tokenizer, texts, names_of_texts(a.texts), options);
   if (a.json) return print_json(tokenize_document(tokenizer, encoding, texts));
-  print_tokens(tokenizer, encoding, is_pair);
+  print_tokens(tokenizer, encoding, texts.size() == 2);
   if (encoding.cut)
     std::fprintf(stderr, "cut to %lld tokens\n", static_cast<long long>(encoding.ids.size()));
 }

@@ -79,6 +79,63 @@ TEST_F(ModelTest, InfoAndAttentionOfALanguageModel) {
   EXPECT_EQ(rapt({"model", "embed", "model", "abcd"}).exit, 2);
 }
 
+TEST_F(ModelTest, RowsAreThoseOfAllTheWeights) {
+  const auto weights = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"model", "attend", "model", "abcab", "--output", "f.npz", "-f"});
+    const Ran ran = rapt(words);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return load("f.npz", "weights");
+  };
+  const Tensor all = weights({}), list = weights({"--rows", "3,1"}),
+               range = weights({"--rows", "1:3"});
+  ASSERT_EQ(list.dims(), (Shape{2, 3, 2, 5}));
+  ASSERT_EQ(range.dims(), list.dims());
+  for (size_t head = 0; head < 6; ++head)
+    for (size_t key = 0; key < 5; ++key) {
+      const auto of_all = [&](size_t row) {
+        return all.values<float>()[(head * 5 + row) * 5 + key];
+      };
+      const size_t first = head * 10 + key, second = first + 5;
+      EXPECT_EQ(list.values<float>()[first], of_all(3));
+      EXPECT_EQ(list.values<float>()[second], of_all(1));
+      EXPECT_EQ(range.values<float>()[first], of_all(1));
+      EXPECT_EQ(range.values<float>()[second], of_all(2));
+    }
+  const Json whole = document({"attend", "model", "abcab"}).at("tokens");
+  const Json chosen = document({"attend", "model", "abcab", "--rows", "3,1"}).at("tokens");
+  ASSERT_EQ(chosen.size(), 5u);
+  for (const size_t token : {0u, 2u, 4u}) EXPECT_EQ(chosen[token].at("looks"), nullptr);
+  for (const size_t token : {1u, 3u}) EXPECT_EQ(chosen[token], whole[token]);
+  const std::string table = rapt({"model", "attend", "model", "abcab", "--rows", "2"}).out;
+  EXPECT_EQ(std::ranges::count(table, '\n'), 2) << table;
+  EXPECT_TRUE(contains(table, "token   looks most at, in the mean of 6 heads\n")) << table;
+  EXPECT_EQ(rapt({"model", "attend", "model", "abcab", "--rows", "4,2", "--heatmap", "-"}).exit, 0);
+}
+
+TEST_F(ModelTest, ATextThatIsNotUtf8IsNamed) {
+  write("bytes", "ab\na\xff\n");
+  const auto fails = [&](std::vector<std::string> words, const char* part) {
+    words.insert(words.begin(), "model");
+    const Ran ran = rapt(words);
+    EXPECT_EQ(ran.exit, 3) << ran.err;
+    EXPECT_TRUE(contains(ran.err, part)) << ran.err;
+  };
+  fails({"attend", "model", "\xff"}, ": the text: expected UTF-8");
+  fails({"attend", "model", "a", "@bytes"}, ": bytes: expected UTF-8, got '\\xff' at byte 4");
+  fails({"embed", "model", "a", "b\xff"}, ": text 2: expected UTF-8, got '\\xff' at byte 1");
+  fails({"embed", "model", "a", "@bytes"}, ": line 2 of bytes: expected UTF-8");
+  write("long", "ab\n" + std::string(30, 'a'));
+  fails({"embed", "model", "@long"}, "line 2 of long has 30 tokens");
+}
+
+TEST_F(ModelTest, TheBestCheckpointOfARunIsRead) {
+  std::filesystem::create_directory(path("run"));
+  std::filesystem::rename(path("model"), path("run/best"));
+  EXPECT_EQ(rapt({"model", "info", "run"}).out, rapt({"model", "info", "run/best"}).out);
+  EXPECT_EQ(rapt({"model", "attend", "run", "ab"}).exit, 0);
+  EXPECT_EQ(rapt({"tokenize", "run", "ab"}).exit, 0);
+}
+
 // A tokenizer of characters that puts "a" before a text and "b" behind it.
 TEST_F(ModelTest, SpecialTokensAreHiddenAndRowsScaledTo1) {
   Json tokenizer = Json::parse(read("model/tokenizer.json"));
@@ -240,6 +297,20 @@ TEST_F(ModelTest, TextsHaveTheSameVectorsTogetherAndAlone) {
   EXPECT_EQ(open_tensor_file(path("v.npy")).tensors[0].shape, (std::vector<int64_t>{1, 24}));
 }
 
+// More texts than a batch takes.
+TEST_F(ModelTest, VectorsDoNotDependOnThreads) {
+  std::string lines;
+  for (size_t i = 0; i < 200; ++i) lines += std::string(i % 23 + 1, "abcdef"[i % 6]) + "\n";
+  write("lines", lines);
+  const auto vectors = [&](const char* threads) {
+    const Ran ran = rapt(
+        {"model", "embed", "model", "@lines", "-f", "--output", "v.npy", "--threads", threads});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return read("v.npy");
+  };
+  EXPECT_EQ(vectors("1"), vectors("3"));
+}
+
 TEST_F(ModelTest, SimilaritiesThatDoNotFitTheMemoryAreRefused) {
   write("lines", std::string(1'000'000, '\n'));  // 8 TB
   const Ran ran = rapt({"model", "embed", "model", "@lines", "--similar"});
@@ -268,6 +339,13 @@ TEST_F(ModelTest, WhatCannotBeMeantIsNamed) {
     EXPECT_EQ(ran.exit, exit) << ran.err;
     EXPECT_TRUE(contains(ran.err, part)) << ran.err;
   };
+  fails({}, 2, "expected info, attend or embed, and the folder");
+  fails({"embed", "model", "a", "--rows", "0"}, 2, "--rows belongs to rapt model attend");
+  fails({"attend", "model", "abc", "--rows", "0,3"}, 3, "--rows 0,3: there are 3 rows");
+  fails({"attend", "model", "abc", "--rows", "1:1"}, 2, "--rows: expected at least one row");
+  fails({"attend", "model", "abc", "--rows", "0", "--find", "a,b"}, 2, "expected one");
+  fails({"attend", "model", "abc", "--rows", "0", "--map", "2x2", "--output", "f.npz"}, 2,
+        "--rows chooses rows and --map pools all");
   fails({"atend", "model", "a"}, 2, "did you mean 'attend'?");
   fails({"attend", "model"}, 2, "attend takes one text");
   fails({"embed", "model"}, 2, "embed takes texts");

@@ -50,7 +50,9 @@ TEST_F(TokenizeTest, WhatIsMissingIsNamed) {
   std::filesystem::create_directory(folder() / "empty");
   EXPECT_TRUE(contains(rapt({"tokenize", "empty", "a"}).err, "empty: has no tokenizer.json"));
   EXPECT_EQ(rapt({"tokenize", "model", "@nowhere"}).exit, 4);
-  EXPECT_EQ(rapt({"tokenize", "model", "\xff"}).exit, 3);
+  const Ran bytes = rapt({"tokenize", "model", "ab", "\xff"});
+  EXPECT_EQ(bytes.exit, 3);
+  EXPECT_TRUE(contains(bytes.err, ": text 2: expected UTF-8")) << bytes.err;
 }
 
 }  // namespace
