@@ -134,8 +134,8 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
   offer(app.add_option("--dtype", a.dtype, "compute in f32 (default) or bf16")->type_name("TYPE"),
         {"f32", "bf16"});
   offer(app.add_option("--cache-dtype", a.cache_dtype,
-                       "keep keys and values in f32, or in the type of the model's weights "
-                       "(default: as --dtype)")
+                       "with --dtype f32: keep keys and values in f32 (default), or in the type of "
+                       "the model's weights")
             ->type_name("TYPE"),
         {"f32", "model"});
   app.add_flag("--invariant", a.invariant,

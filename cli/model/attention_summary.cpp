@@ -54,6 +54,8 @@ AttentionSummary::AttentionSummary(const AttendedSizes& sizes, const ModelSettin
     mean_rows_.push_back(static_cast<size_t>(at - shown_.begin()));
     weight_rows_.push_back(i);
   }
+  if (mean_rows_.empty() && rows_.empty())
+    throw Failure(Exit::data, "--hide-special hides all tokens of the text");
   if (mean_rows_.empty()) throw usage_error("--rows: --hide-special hides all of them");
   if (parts_.weights == WholeWeights::all) sum_.resize(mean_rows_.size() * shown_.size());
   if (parts_.weights == WholeWeights::found_row) rows_ = {pair_.from};

@@ -156,15 +156,16 @@ training::ChosenSizes plan_training(const TextRunSettings& given, const Training
       .vocabulary = data.tokenizer().vocabulary(),
       .tokens = count_tokens(data.training()) + count_tokens(data.held_out())};
   // The speed decides only what is not given.
-  const training::TrainingData beginning = probe_data(texts, data.tokenizer());
+  std::optional<training::TrainingData> beginning;
+  if (!decides_sizes(given) || !given.steps) beginning = probe_data(texts, data.tokenizer());
   training::ChosenSizes plan = decides_sizes(given)
                                    ? training::choose_sizes(request)
-                                   : choose_by_probes(request, beginning, given.context);
+                                   : choose_by_probes(request, *beginning, given.context);
   plan_model(given, plan.model);
   plan_updates(given, plan);
   training::TrainingSettings& settings = plan.settings;
   // Options, or the last speed, may have led to sizes that were not measured.
-  if (!given.steps) probe(plan, beginning, given.context, request);
+  if (!given.steps) probe(plan, *beginning, given.context, request);
   training::set_steps(settings, given.steps.value_or(training::affordable_steps(
                                     request, plan.model, settings.batch, settings.block)));
   settings.evaluation_interval = given.evaluation_interval.value_or(settings.evaluation_interval);

@@ -105,7 +105,7 @@ double generation_bytes(const nn::DecodingSizes& sizes, const GeneratorOptions& 
   const double rows =
       std::max(number(of_one_call(prompt)),
                sequences * number(of_one_call(most_new_tokens(sizes, options, capacity))));
-  const DType cache_dtype = options.cache_dtype.value_or(sizes.cache_dtype);
+  const DType cache_dtype = options.cache_dtype.value_or(sizes.cache_dtype.value_or(sizes.dtype));
   // Queries, keys and values that are rounded for the cache.
   const double rounded =
       cache_dtype == sizes.dtype ? 0 : number(sizes.heads) * number(sizes.head_dim) + 2 * kv;

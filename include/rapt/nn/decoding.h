@@ -16,6 +16,7 @@
 // positions would keep positions that no longer are theirs, and later blocks of any model would
 // still hold values computed from the forgotten tokens. A caller that runs out of capacity clears
 // the cache and reads the newest tokens anew (rapt/generation/generator.h).
+#include <optional>
 #include <vector>
 
 #include "rapt/key_value_cache.h"
@@ -44,15 +45,15 @@ struct DecodingCache {
 
 // The sizes of a cache of a model, and the limits of a call.
 struct DecodingSizes {
-  int64_t layers = 0;               // of the model, each with a cache
-  int64_t heads = 0, kv_heads = 0;  // of a layer: of queries, and of keys and values
-  int64_t head_dim = 0;             // of queries, keys and values
-  int64_t vocabulary = 0;           // tokens and logits
-  int64_t context = 0;              // positions
-  bool limits_capacity = false;     // no capacity may exceed the context
-  DType dtype = DType::f32;         // computed in, and of logits
-  DType cache_dtype = DType::f32;   // of keys and values
-  bool rounds_cache = false;        // keys and values of f32 may be kept in bf16 or f16
+  int64_t layers = 0;                     // of the model, each with a cache
+  int64_t heads = 0, kv_heads = 0;        // of a layer: of queries, and of keys and values
+  int64_t head_dim = 0;                   // of queries, keys and values
+  int64_t vocabulary = 0;                 // tokens and logits
+  int64_t context = 0;                    // positions
+  bool limits_capacity = false;           // no capacity may exceed the context
+  DType dtype = DType::f32;               // computed in, and of logits
+  std::optional<DType> cache_dtype = {};  // of keys and values; absent: dtype
+  bool rounds_cache = false;              // keys and values of f32 may be kept in bf16 or f16
   // Elements of dtype that a call keeps of one new token: a double, because the sizes of a config
   // need not fit 64 bits.
   double row_elements = 0;

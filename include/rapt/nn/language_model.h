@@ -79,8 +79,8 @@ struct LanguageModel {
     Norm::State norm;           // of norm
     TensorView positions;       // gpt2: [batch, length] i64
     TensorView lse;             // [batch, length]: of the loss
-    // [batch, length, vocabulary]: the logits, and after backward() their gradients. Undefined
-    // where kept_logits_bytes() is 0.
+    // [batch, length, vocabulary]: the logits, and after backward() their gradients, rounded to the
+    // model's dtype. Undefined where kept_logits_bytes() is 0.
     TensorView logits;
   };
 };

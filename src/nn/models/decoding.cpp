@@ -20,11 +20,12 @@ void decode_layer(const EncoderLayer& layer, const TensorView& x, const CachedRo
   forward(layer.network, normed, x, make_state(layer.network, x.dims(), run.scratch), run, true);
 }
 
-void check_cache_dtype(const DecodingSizes& sizes) {
-  if (sizes.cache_dtype == sizes.dtype) return;
+DType cache_dtype_of(const DecodingSizes& sizes) {
+  const DType dtype = sizes.cache_dtype.value_or(sizes.dtype);
   const bool rounds = sizes.rounds_cache;
-  if (rounds && (sizes.cache_dtype == DType::bf16 || sizes.cache_dtype == DType::f16)) return;
-  throw Error(ErrorCode::dtype, std::string("a cache in ") + name_of(sizes.cache_dtype) +
+  if (dtype == sizes.dtype || (rounds && (dtype == DType::bf16 || dtype == DType::f16)))
+    return dtype;
+  throw Error(ErrorCode::dtype, std::string("a cache in ") + name_of(dtype) +
                                     "; this model keeps keys and values in " +
                                     name_of(sizes.dtype) + (rounds ? ", bf16 or f16" : ""));
 }
@@ -56,7 +57,6 @@ DecodingSizes decoding_sizes(const LanguageModelSpec& spec, DType dtype) {
           .context = spec.context,
           .limits_capacity = gpt2,
           .dtype = dtype,
-          .cache_dtype = dtype,
           .row_elements = 2 * number(spec.features) + std::max(attention, network)};
 }
 
@@ -68,9 +68,8 @@ DecodingCache make_decoding_cache(const DecodingSizes& sizes, int64_t batch, int
                 "a cache of " + std::to_string(batch) + " sequences of " +
                     std::to_string(capacity) + " tokens; expected 1 or more, and a capacity of 1 " +
                     (limited ? "to " + std::to_string(sizes.context) : "or more"));
-  check_cache_dtype(sizes);
   DecodingCache cache;
-  cache.batch = batch, cache.capacity = capacity, cache.dtype = sizes.cache_dtype;
+  cache.batch = batch, cache.capacity = capacity, cache.dtype = cache_dtype_of(sizes);
   for (int64_t i = 0; i < sizes.layers; ++i) {
     const int64_t shape[] = {batch, sizes.kv_heads, capacity, sizes.head_dim};
     const TensorView keys = arena.take(cache.dtype, shape);
