@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "cli/alternatives/alternative_spec.h"
 #include "cli/input/arguments.h"
 #include "cli/input/choices.h"
 #include "cli/measure/described_problem.h"
 #include "cli/process/failure.h"
+#include "rapt/viz/chart.h"
 
 namespace rapt::cli {
 namespace {
@@ -50,22 +52,65 @@ ProgressStyle progress_of(const std::string& text) {
   throw usage_error("--progress: expected auto, json or never, got '" + text + "'");
 }
 
+int bracket_step(char c) { return (c == '(' || c == '[') - (c == ')' || c == ']'); }
+
+// Refuses a value that would end early in a descriptor: ':' begins another field.
+void check_field_value(const std::string& option, const std::string& value) {
+  int depth = 0;
+  for (const char c : value) {
+    depth += bracket_step(c);
+    if (depth < 0) throw usage_error(option + ": '" + value + "' closes a bracket too many");
+    if (c == ':' && depth == 0)
+      throw usage_error(option + ": expected no ':', got '" + value + "'",
+                        "it is one field of a problem, and ':' would begin another");
+  }
+}
+
+bool is_alternation(const std::string& mask) {
+  int depth = 0;
+  return std::ranges::any_of(mask, [&](char c) {
+    depth += bracket_step(c);
+    return c == '|' && depth == 0;
+  });
+}
+
+// Descriptors have no blanks. One that separates two words or numbers stays, and is refused there.
+std::string without_blanks(const std::string& text) {
+  const auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
+  std::string kept;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t next = text.find_first_not_of(' ', i);
+    const bool separates =
+        !kept.empty() && next != std::string::npos && in_word(kept.back()) && in_word(text[next]);
+    if (text[i] != ' ' || separates) kept += text[i];
+  }
+  return kept;
+}
+
+// '&' binds tighter than '|'. Only an alternation gets brackets: a product within brackets is one
+// mask, which not every method accepts where it accepts its factors.
 std::string mask_field(const std::vector<std::string>& masks) {
   std::string field;
-  for (const std::string& mask : masks) field += (field.empty() ? ":mask=" : "&") + mask;
+  for (const std::string& mask : masks) {
+    const bool brackets = masks.size() > 1 && is_alternation(mask);
+    field += field.empty() ? ":mask=" : "&";
+    field += brackets ? "(" + mask + ")" : mask;
+  }
   return field;
 }
 
-ScalingCurve curve_of(const AlternativeSpec& spec, const ScalingArguments& a,
+ScalingCurve curve_of(const AlternativeSpec& spec, std::vector<std::string> masks,
                       const std::string& dtype) {
-  ScalingCurve curve{spec.text, dtype, mask_field(a.masks)};
-  std::vector<std::string> masks = a.masks;
+  check_field_value("--method " + spec.text, spec.value);
+  ScalingCurve curve{spec.text, dtype, mask_field(masks)};
   switch (spec.changed) {
     case Changed::method:
       curve.fields += ":method=" + spec.value;
       break;
     case Changed::mask:
-      masks.push_back(spec.value);
+      masks.push_back(without_blanks(spec.value));
       curve.fields = mask_field(masks);
       break;
     case Changed::precision:
@@ -85,6 +130,14 @@ void check_dtype(const std::string& dtype) {
   const std::vector<std::string> known = float_words();
   if (std::ranges::find(known, dtype) == known.end())
     throw usage_error("--dtype: expected f32, bf16, f16 or f64, got '" + dtype + "'");
+}
+
+// Beside the curves, charts show what is computed.
+void check_series(const ScalingArguments& a, size_t curves) {
+  const size_t most = viz::kMaxSeries - (a.tutorial ? 3 : 1);
+  if (!a.chart.targets.empty() && curves > most)
+    throw usage_error(
+        fmt::format("--output: expected at most {} --method, got {}", most - 1, curves - 1));
 }
 
 }  // namespace
@@ -162,9 +215,15 @@ ScalingSettings scaling_settings(const ScalingArguments& a) {
   s.progress = progress_of(a.progress);
   const std::string dtype = a.dtype.empty() ? "f32" : a.dtype;
   check_dtype(dtype);
-  s.curves.push_back({"exact", dtype, mask_field(a.masks)});
+  std::vector<std::string> masks;
+  for (const std::string& mask : a.masks) {
+    check_field_value("--mask", mask);
+    masks.push_back(without_blanks(mask));
+  }
+  s.curves.push_back({"exact", dtype, mask_field(masks)});
   for (const AlternativeSpec& spec : alternative_specs(a.methods))
-    s.curves.push_back(curve_of(spec, a, dtype));
+    s.curves.push_back(curve_of(spec, masks, dtype));
+  check_series(a, s.curves.size());
   for (const ScalingCurve& curve : s.curves) s.problem(curve, s.lengths.front());
   for (const std::string& target : a.chart.targets)
     if (target == "-" && a.json)

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 #include "cli/measure/cpu_model.h"
@@ -72,11 +73,15 @@ void PointsFile::read_line(const std::string& line, int64_t number) {
                        json.at("wall_seconds"),
                        json.at("flops"),
                        json.at("peak_gflops")};
+    const std::string problem = json.at("problem");
+    const std::string lengths = fmt::format("q{0}k{0}d", point.n);
+    if (point.n < 1 || problem.find(lengths) == std::string::npos) throw std::invalid_argument("n");
+    if (!(point.seconds > 0)) throw std::invalid_argument("seconds");
     const Passes passes = json.at("backward").get<bool>() ? Passes::both : Passes::forward;
     if (json.at("build") != build_info() || json.at("cpu") != cpu_model() ||
         json.at("isa") != chosen_instruction_set())
       return;
-    points_[key_of(json.at("problem"), passes)] = point;
+    points_[key_of(problem, passes)] = point;
   } catch (const std::exception&) {
     throw Failure(Exit::data, fmt::format("--points: line {} of '{}' is no point of rapt plot "
                                           "scaling",

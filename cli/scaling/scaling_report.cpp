@@ -41,6 +41,16 @@ void print_table(const ScalingSettings& s, const ScalingResult& result, const ch
   fmt::print("\n");
 }
 
+std::string crossover_text(const MeasuredCurve& exact, const MeasuredCurve& curve) {
+  const bool compared = std::ranges::any_of(curve.points, [&](const ScalingPoint& point) {
+    return std::ranges::find(exact.points, point.n, &ScalingPoint::n) != exact.points.end();
+  });
+  if (!compared) return "not compared with exact attention";
+  const std::optional<int64_t> from = crossover(exact, curve);
+  return from ? fmt::format("faster than exact attention from {} on", *from)
+              : "never faster than exact attention";
+}
+
 }  // namespace
 
 void print_scaling(const ScalingSettings& s, const ScalingResult& result) {
@@ -54,12 +64,7 @@ void print_scaling(const ScalingSettings& s, const ScalingResult& result) {
       fmt::print("{}: {}\n", curve.name, curve.refused);
       continue;
     }
-    if (&curve != &exact) {
-      const std::optional<int64_t> from = crossover(exact, curve);
-      fmt::print("{}: {}\n", curve.name,
-                 from ? fmt::format("faster than exact attention from {} on", *from)
-                      : std::string("never faster than exact attention"));
-    }
+    if (&curve != &exact) fmt::print("{}: {}\n", curve.name, crossover_text(exact, curve));
     if (!curve.left_out.empty())
       fmt::print("{}: from {} on left out, {}\n", curve.name, curve.left_out.front(),
                  curve.why_left_out);

@@ -152,6 +152,58 @@ TEST_F(ScalingTest, AMethodThatRefusesSaysWhyAndTheOthersGoOn) {
   EXPECT_EQ(rapt(scaling({"--mask", "window(4,4)"})).exit, 3) << "no method is left";
 }
 
+// "or" of --mask stays one mask beside that of a method; blanks do not matter.
+TEST_F(ScalingTest, MasksOfMethodsAreBesideAllOfMask) {
+  const auto problems = [&](const std::vector<std::string>& masks, const std::string& method) {
+    std::vector<std::string> words = {"plot", "scaling",   "--heads", "1",        "--head-dim",
+                                      "8",    "--lengths", "16",      "--method", method,
+                                      "-f",   "--points",  "m.jsonl"};
+    for (const std::string& mask : masks) words.insert(words.end(), {"--mask", mask});
+    std::filesystem::remove(path("m.jsonl"));
+    const Ran ran = rapt(words);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    std::istringstream lines(read("m.jsonl"));
+    std::vector<std::string> found;
+    for (std::string line; std::getline(lines, line);)
+      found.push_back(ScalingJson::parse(line).at("problem"));
+    return found;
+  };
+  using Problems = std::vector<std::string>;
+  const std::string start = "h1q16k16d8:mask=";
+  EXPECT_EQ(problems({"causal|prefix(4)"}, "mask=window(4,0)"),
+            (Problems{start + "causal|prefix(4)", start + "(causal|prefix(4))&window(4,0)"}));
+  EXPECT_EQ(problems({" causal | prefix( 4 )", "strided(2)"}, "mask=causal | window(4, 0)"),
+            (Problems{start + "(causal|prefix(4))&strided(2)",
+                      start + "(causal|prefix(4))&strided(2)&(causal|window(4,0))"}));
+  EXPECT_EQ(problems({"causal&prefix(4)"}, "mask=(causal|prefix(4))"),
+            (Problems{start + "causal&prefix(4)", start + "causal&prefix(4)&(causal|prefix(4))"}));
+}
+
+TEST_F(ScalingTest, SaysWhereNoLengthIsComparedWithExactAttention) {
+  std::vector<std::string> words = scaling({"--memory-limit", "10K", "--method", "dtype=f64"});
+  words[7] = "16";
+  const Ran ran = rapt(words);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "dtype=f64: not compared with exact attention")) << ran.out;
+  EXPECT_FALSE(contains(ran.out, "mean: not compared")) << ran.out;
+}
+
+TEST_F(ScalingTest, RefusesPointsThatNoMeasurementGives) {
+  ASSERT_EQ(rapt(scaling({"--points", "p.jsonl"})).exit, 0);
+  const std::string whole = read("p.jsonl");
+  const ScalingJson first = ScalingJson::parse(whole.substr(0, whole.find('\n')));
+  const std::pair<const char*, ScalingJson> wrong[] = {
+      {"n", 0}, {"n", -16}, {"n", 6}, {"n", 32}, {"seconds", 0}, {"seconds", -1e-6}};
+  for (const auto& [field, value] : wrong) {
+    ScalingJson line = first;
+    line[field] = value;
+    write("p.jsonl", line.dump() + "\n");
+    const Ran ran = rapt(scaling({"--points", "p.jsonl"}));
+    EXPECT_EQ(ran.exit, 3) << field << " " << value;
+    EXPECT_TRUE(contains(ran.err, "line 1 of")) << ran.err;
+  }
+}
+
 TEST_F(ScalingTest, RefusesWhatCannotBeMeant) {
   const auto refused = [&](const std::vector<std::string>& words, const std::string& why) {
     const Ran ran = rapt(words);
@@ -167,6 +219,20 @@ TEST_F(ScalingTest, RefusesWhatCannotBeMeant) {
   refused(scaling({"--budget", "0.5"}), "--budget");
   refused(scaling({"--output", "s.pdf"}), ".svg");
   refused(scaling({"--output", "-", "--json"}), "standard output");
+  refused(scaling({"--mask", "causal:scale=2"}), "--mask: expected no ':'");
+  refused(scaling({"--mask", "causal)|(prefix(4)", "--mask", "causal"}), "--mask: ");
+  refused(scaling({"--mask", "prefix(1 2)"}), "prefix");
+  for (const char* method : {"mask=causal:scale=2", "dtype=bf16:scale=2", "favor:scale=2"})
+    refused(scaling({"--method", method}), "--method " + std::string(method));
+  const std::string features =
+      "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,"
+      "26,27,28,29,30,31,32,33,34,35,36,37,38,39";
+  const std::string many = "mask=window({" + features + "},0)";  // 40 methods with "mean"
+  refused(scaling({"--method", many, "--method", "favor", "--output", "s.svg"}),
+          "--output: expected at most 40 --method, got 41");
+  refused(scaling({"--method", many, "--tutorial", "--output", "s.svg"}),
+          "--output: expected at most 38 --method, got 40");
+  EXPECT_EQ(rapt(scaling({"--method", many, "--output", "s.svg"})).exit, 0);
   refused({"plot", "scaling", "--method", "mean", "--lengths", "64,32"}, "rising");
   refused({"plot", "scaling", "--method", "mean", "--lengths", "64,64"}, "rising");
   write("other.jsonl", "{\"schema\":\"rapt.bench/1\"}\n");
