@@ -62,7 +62,8 @@ Json generate_document(const GenerateReport& report, const GenerationModel& mode
   document["model"] = model_part(model);
   document["prompt"] = report.prompt;
   document["prompt_tokens"] = report.prompt_tokens;
-  document["cache_dtype"] = name_of(options.cache_dtype.value_or(model.sizes.cache_dtype));
+  const DType own_type = model.sizes.cache_dtype.value_or(model.sizes.dtype);
+  document["cache_dtype"] = name_of(options.cache_dtype.value_or(own_type));
   document["sampling"] = sampling_part(options.sampling);
   document["stop"] = report.stop;
   document["invariant"] = options.invariant;

@@ -38,8 +38,8 @@ enum class AxisUnit : uint8_t {
 // One of the two axes.
 struct ChartAxis {
   std::string label = {};  // name of what it shows, and the unit if the ticks do not name it
-  AxisScale scale = AxisScale::linear;
-  AxisUnit unit = AxisUnit::none;
+  AxisScale scale = AxisScale::linear;  // how values become places
+  AxisUnit unit = AxisUnit::none;       // how its ticks are written
 };
 
 // One curve.
