@@ -49,12 +49,13 @@ void run_compare(const CompareArguments& a) {
   require_some(contenders);
   const ComparisonSizes sizes{compare_seeds(a), compare_rows(a)};
   const double calls = compare_calls(problem, contenders, sizes, budget);
-  if (!a.chart.targets.empty()) charts.draw({compare_chart(problem, contenders)});
   if (a.json)
     print_json(compare_json(problem, contenders, calls, timing::thread_cpu_seconds() - start));
   else if (!charts.to_stdout())
     std::fputs(compare_text(problem, contenders).c_str(), stdout);
   finish_stdout();
+  // After the table, which remains where no error can be drawn.
+  if (!a.chart.targets.empty()) charts.draw({compare_chart(problem, contenders)});
   charts.commit();
   if (const std::optional<double> most = most_error(a)) require_small_errors(contenders, *most);
 }

@@ -58,18 +58,21 @@ void CompareProblem::read(const CompareArguments& a, TensorInput& files) {
 }
 
 void CompareProblem::draw_d_output(MemoryBudget& budget) {
-  budget.take(element_count(output_shape_) * size_of(dtype()), "the gradient of the output");
-  Tensor drawn(dtype() == DType::f64 ? DType::f64 : DType::f32, output_shape_);
+  const DType drawn_dtype = dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const int64_t bytes_of_element =
+      size_of(drawn_dtype) + (dtype() == drawn_dtype ? 0 : size_of(dtype()));
+  budget.take(element_count(output_shape_) * bytes_of_element, "the gradient of the output");
+  Tensor drawn(drawn_dtype, output_shape_);
   // Not the numbers that made inputs are drawn from.
   check::Random random(~seed_);
   const auto fill = [&](auto numbers) {
     for (auto& x : numbers) x = static_cast<std::remove_reference_t<decltype(x)>>(random.normal());
   };
-  if (dtype() == DType::f64)
+  if (drawn_dtype == DType::f64)
     fill(drawn.values<double>());
   else
     fill(drawn.values<float>());
-  d_output_ = drawn.dtype() == dtype() ? std::move(drawn) : converted(drawn.view(), dtype());
+  d_output_ = drawn_dtype == dtype() ? std::move(drawn) : converted(drawn.view(), dtype());
 }
 
 ComparedCall CompareProblem::exact_call(DType dtype) {

@@ -199,7 +199,7 @@ std::string words_about(const Contender& a, const Contenders& contenders) {
     const Contender& window = contenders.all()[*a.window];
     if (window.computed() && !(error <= output_error(window)))
       words.push_back("the window of the same cost is nearer");
-  } else if (!same_pairs) {
+  } else if (!same_pairs && !(a.measured.pairs < contenders.pairs_of(a.exactly))) {
     words.push_back("exact attention costs no more operations");
   }
   if (a.measured.leak && a.measured.leak->rows > 0)

@@ -105,11 +105,17 @@ Tensor CallComparison::output_of(const ComparedCall& call) {
 
 void CallComparison::find_leaks() {
   const int64_t from = problem_.q_len() / 2;
+  int64_t taken = 0;  // calls follow one another, so the largest counts
   for (Contender& contender : contenders_.all()) {
     if (!contender.computed() || contender.role != Role::alternative) continue;
     if (!is_causal_at(problem_, contender.call, from)) continue;
     ComparedCall other = contender.call;
     const bool shared = other.query.data == other.key.data;
+    const int64_t bytes = size_of(other.query.dtype) *
+                          (other.query.count() + (shared ? 0 : other.key.count()) +
+                           other.value.count() + 2 * element_count(problem_.output_shape()));
+    if (bytes > taken) budget_.take(bytes - taken, "other inputs and results that show leaks");
+    taken = std::max(taken, bytes);
     const uint64_t seed = problem_.seed();
     const Tensor query = with_other_rows(other.query, from, seed + 2);
     Tensor key;
@@ -159,6 +165,9 @@ void CallComparison::take_memory() {
       elements += call.query.count() + call.key.count() + call.value.count();
     budget_.take(elements * size_of(call.query.dtype), "the exact results");
   }
+  for (const Contender& contender : contenders_.all())
+    if (contender.computed() && contender.random())
+      budget_.take(SeedSpread::bytes_of(problem_.output_shape()), "sums over seeds");
   for (const ComparedCall* call : calls) memory_.prepare(*call);
 }
 

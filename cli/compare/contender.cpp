@@ -204,6 +204,8 @@ std::optional<size_t> Contenders::window_of(Exactly exactly, double pairs) {
             .allowed_scores);
   };
   if (!(pairs < pairs_of(exactly))) return std::nullopt;
+  // The window would be a mask too many.
+  if (problem_.exact_call().options.masks.size() >= MaskList::kMost) return std::nullopt;
   // The least width with as many pairs, or the one before it if that is nearer.
   int64_t low = 0, high = std::max(problem_.q_len(), problem_.k_len());
   while (low < high) {

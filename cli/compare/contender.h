@@ -46,7 +46,7 @@ struct Contender {
   std::string refused;       // why the call is rejected; empty: it is computed
   std::string no_gradients;  // why it has none, if they are wanted
   // The index of the window that costs as much as an alternative; none: exact attention costs no
-  // more.
+  // more, or has no room for another mask.
   std::optional<size_t> window;
   Measured measured;
 
@@ -75,7 +75,8 @@ class Contenders {
   Reference& reference_of(const Contender& contender);
 
   // Adds exact attention in a window of about `pairs` pairs of all heads, or finds the one that is
-  // there. None if that is all that exact attention looks at.
+  // there. None if that is all that exact attention looks at, or if exact attention has
+  // MaskList::kMost masks already.
   std::optional<size_t> window_of(Exactly exactly, double pairs);
 
   // The pairs of all heads that exact attention looks at.

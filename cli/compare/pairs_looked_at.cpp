@@ -8,8 +8,14 @@
 namespace rapt::cli {
 namespace {
 
-// Of one of the three tensors that are compared.
-constexpr int64_t kBytesAtOnce = int64_t{8} << 20;
+// Bytes of one of the three tensors that are compared, in f32. Each batch of rows computes the
+// calls as a whole, so long inputs, which take more memory anyway, have larger batches: later parts
+// of a comparison hold about 20 numbers for each element of the output.
+int64_t bytes_at_once(const CompareProblem& problem) {
+  constexpr int64_t kLeast = int64_t{8} << 20, kMost = int64_t{24} << 20;
+  const int64_t later = 20 * element_count(problem.output_shape()) * size_of(DType::f32);
+  return std::min(kLeast + later / 3, kMost);
+}
 
 // How a contender looks at pairs.
 enum class Looks : uint8_t { at_all, at_some, at_none };
@@ -32,8 +38,8 @@ PairsLookedAt::PairsLookedAt(const CompareProblem& problem, int64_t rows, CallTi
   if (rows < std::ssize(rows_)) rows_.resize(static_cast<size_t>(rows));
   std::sort(rows_.begin(), rows_.end());
   const int64_t bytes_of_row = problem.heads() * problem.k_len() * size_of(DType::f32);
-  rows_at_once_ =
-      static_cast<size_t>(std::clamp<int64_t>(kBytesAtOnce / bytes_of_row, 1, std::ssize(rows_)));
+  rows_at_once_ = static_cast<size_t>(
+      std::clamp<int64_t>(bytes_at_once(problem) / bytes_of_row, 1, std::ssize(rows_)));
 }
 
 int64_t PairsLookedAt::bytes() const {

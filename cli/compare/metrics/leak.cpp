@@ -58,7 +58,8 @@ Leak leak_between(const TensorView& result, const TensorView& other, int64_t fro
       difference += (x[d] - y[d]) * (x[d] - y[d]);
       square += x[d] * x[d];
     }
-    const double change = std::sqrt(difference / square);
+    // Zeros that became -0 changed their bits alone.
+    const double change = difference == 0 ? 0 : std::sqrt(difference / square);
     // A NaN on one side alone is as large as a change can be.
     leak.largest =
         std::max(leak.largest, change >= 0 ? change : std::numeric_limits<double>::infinity());

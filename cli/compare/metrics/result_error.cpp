@@ -48,6 +48,10 @@ ResultError result_error(const TensorView& result, const TensorView& exact) {
       {at_share(errors, 0.5), at_share(errors, 0.9), at_share(errors, 0.99), at_share(errors, 1)}};
 }
 
+int64_t SeedSpread::bytes_of(Shape shape) {
+  return element_count(shape) * static_cast<int64_t>(sizeof(float));
+}
+
 void SeedSpread::add(const TensorView& result, const TensorView& exact) {
   TensorRows results(result), truth(exact);
   sum_.resize(static_cast<size_t>(exact.count()), 0);

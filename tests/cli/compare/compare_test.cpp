@@ -69,6 +69,55 @@ TEST_F(CompareTest, ExitCodesAreThoseOfTheManual) {
   EXPECT_EQ(rapt(small({"--method", "linear", "--memory-limit", "1K"})).exit, 5);
 }
 
+// The messages of a command with limits from one step to the next, until it runs.
+std::string refusals_by_memory(std::vector<std::string> words, int step, const std::string& unit) {
+  words.insert(words.end(), {"--memory-limit", ""});
+  std::string messages;
+  for (int limit = step; limit < 32 * step; limit += step) {
+    words.back() = std::to_string(limit) + unit;
+    const Ran ran = rapt(words);
+    if (ran.exit == 0) break;
+    EXPECT_EQ(ran.exit, 5) << ran.err;
+    messages += ran.err;
+  }
+  return messages;
+}
+
+TEST_F(CompareTest, MemoryIsAnnounced) {
+  const std::string calls = refusals_by_memory(
+      {"compare", "--q-len", "1024", "--head-dim", "128", "--rows", "1", "--seeds", "1", "--mask",
+       "causal", "--method", "favor(features=4,seed={1,2,3,4,5})"},
+      1, "M");
+  for (const char* const what : {"results that show leaks: 2.5 MiB", "sums over seeds: 512.0 KiB"})
+    EXPECT_TRUE(contains(calls, what)) << calls;
+  const std::string gradients = refusals_by_memory(
+      small({"--rows", "1", "--dtype", "bf16", "--gradients", "--method", "linear"}), 1, "K");
+  // Drawn in f32 and then converted.
+  EXPECT_TRUE(contains(gradients, "the gradient of the output: 3.0 KiB")) << gradients;
+}
+
+TEST_F(CompareTest, AsManyMasksAsACallTakesLeaveNoRoomForAWindow) {
+  std::vector<std::string> words = small({"--method", "linear"});
+  for (int i = 0; i < 16; ++i) words.insert(words.end(), {"--mask", "causal"});
+  const Ran ran = rapt(words);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  const Json& linear = call(document, "linear");
+  EXPECT_EQ(linear.at("refused"), nullptr);
+  EXPECT_EQ(linear.at("window"), nullptr);
+  EXPECT_LT(linear.at("cost_pairs"), 64 * 65 / 2);
+  EXPECT_FALSE(contains(linear.at("words").get<std::string>(), "costs no more"));
+}
+
+TEST_F(CompareTest, TheTableRemainsWhereNoErrorCanBeDrawn) {
+  const Ran ran = rapt({"compare", "--q-len", "16", "--head-dim", "8", "--input", "normal(1e30)",
+                        "--method", "linear", "--output", "chart.svg"});
+  EXPECT_EQ(ran.exit, 3) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "finite")) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "relative error")) << ran.out;
+  EXPECT_TRUE(read("chart.svg").empty());
+}
+
 TEST_F(CompareTest, GradientsOfSharedKeysAreThoseOfTheDtype) {
   const auto d_query = [&](const std::string& dtype) {
     const Ran ran = rapt(small({"--input", "clustered", "--method", "lsh(rounds=2,chunk=8)",

@@ -74,6 +74,17 @@ TEST(CompareMetricsTest, APlantedLeakIsFound) {
   EXPECT_NEAR(planted.largest, 3 / std::sqrt(18.0), 1e-6);
 }
 
+TEST(CompareMetricsTest, ALeakOfZeroSignsIsSmallAndOneOfNaNInfinite) {
+  const Tensor result = matrix({3, 2}, {0, 0, 0, 0, 1, 1});
+  const Tensor signs = matrix({3, 2}, {-0.0, 0, 0, 0, 1, 1});
+  const Leak zeros = leak_between(result.view(), signs.view(), 2);
+  EXPECT_EQ(zeros.rows, 1);
+  EXPECT_EQ(zeros.largest, 0);
+  const Tensor nan = matrix({3, 2}, {std::nan(""), 0, 0, 0, 1, 1});
+  EXPECT_EQ(leak_between(result.view(), nan.view(), 2).largest,
+            std::numeric_limits<double>::infinity());
+}
+
 TEST(CompareMetricsTest, RowsGetTheGradientOfTheirUnitVectors) {
   const std::vector<double> query = {3, 4, 0, 0}, d_unit = {1, 0, 1, 1}, d_query = {1, 2, 5, 6};
   // u = (.6, .8): (d_unit - .6 u) / 5. A row of zeros stays as it is.
