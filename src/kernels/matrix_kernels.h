@@ -40,7 +40,8 @@ struct LeftTiles {
 };
 
 // The matrix products of layers: with both sides packed (kernels/vector/packed_products.simd.h),
-// and what stands around them (kernels/vector/matrix_products.simd.h).
+// with few rows on the left (kernels/vector/few_rows.simd.h), and what stands around them
+// (kernels/vector/matrix_products.simd.h).
 template <class E>
 struct MatrixKernels {
   int tile_rows;      // rows of a tile of the left side

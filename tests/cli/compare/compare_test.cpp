@@ -69,21 +69,21 @@ TEST_F(CompareTest, ExitCodesAreThoseOfTheManual) {
   EXPECT_EQ(rapt(small({"--method", "linear", "--memory-limit", "1K"})).exit, 5);
 }
 
-// The messages of a command with limits from one step to the next, until it runs.
-std::string refusals_by_memory(std::vector<std::string> words, int step, const std::string& unit) {
-  words.insert(words.end(), {"--memory-limit", ""});
-  std::string messages;
-  for (int limit = step; limit < 32 * step; limit += step) {
-    words.back() = std::to_string(limit) + unit;
-    const Ran ran = rapt(words);
-    if (ran.exit == 0) break;
-    EXPECT_EQ(ran.exit, 5) << ran.err;
-    messages += ran.err;
-  }
-  return messages;
-}
-
 TEST_F(CompareTest, MemoryIsAnnounced) {
+  // The messages of a command with limits from one step to the next, until it runs.
+  const auto refusals_by_memory = [&](std::vector<std::string> words, int step,
+                                      const std::string& unit) {
+    words.insert(words.end(), {"--memory-limit", ""});
+    std::string messages;
+    for (int limit = step; limit < 32 * step; limit += step) {
+      words.back() = std::to_string(limit) + unit;
+      const Ran ran = rapt(words);
+      if (ran.exit == 0) break;
+      EXPECT_EQ(ran.exit, 5) << ran.err;
+      messages += ran.err;
+    }
+    return messages;
+  };
   const std::string calls = refusals_by_memory(
       {"compare", "--q-len", "1024", "--head-dim", "128", "--rows", "1", "--seeds", "1", "--mask",
        "causal", "--method", "favor(features=4,seed={1,2,3,4,5})"},
