@@ -134,7 +134,7 @@ double largest_learning_rate(int64_t features) {
 
 void set_learning_rate(TrainingSettings& settings, double largest) {
   settings.learning_rate = largest;
-  settings.min_learning_rate = largest / 10;
+  settings.min_learning_rate = largest / 100;
 }
 
 double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t block) {

@@ -69,7 +69,7 @@ int64_t affordable_steps(const SizeRequest& request, const nn::LanguageModelSpec
 // that of the first model of the list with as many features, or of the last one.
 double largest_learning_rate(int64_t features);
 
-// Sets the largest learning rate, and the last one to a tenth of it.
+// Sets the largest learning rate, and the last one to a hundredth of it.
 void set_learning_rate(TrainingSettings& settings, double largest);
 
 // Floating-point operations of one update: 6 per parameter of a matrix and token, those of the head
