@@ -88,12 +88,12 @@ TEST_F(CompareTest, MemoryIsAnnounced) {
       {"compare", "--q-len", "1024", "--head-dim", "128", "--rows", "1", "--seeds", "1", "--mask",
        "causal", "--method", "favor(features=4,seed={1,2,3,4,5})"},
       1, "M");
-  for (const char* const what : {"results that show leaks: 2.5 MiB", "sums over seeds: 512.0 KiB"})
+  for (const char* const what : {"results that show leaks 2.5 MiB", "sums over seeds 512.0 KiB"})
     EXPECT_TRUE(contains(calls, what)) << calls;
   const std::string gradients = refusals_by_memory(
       small({"--rows", "1", "--dtype", "bf16", "--gradients", "--method", "linear"}), 1, "K");
   // Drawn in f32 and then converted.
-  EXPECT_TRUE(contains(gradients, "the gradient of the output: 3.0 KiB")) << gradients;
+  EXPECT_TRUE(contains(gradients, "the gradient of the output 3.0 KiB")) << gradients;
 }
 
 TEST_F(CompareTest, AsManyMasksAsACallTakesLeaveNoRoomForAWindow) {
