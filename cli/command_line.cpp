@@ -67,12 +67,12 @@ CommandLine::CommandLine()
             "rapt") {
   root_.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   root_.footer(kEnvironment);
-  for (const auto add : {add_attend, add_explain, add_mask, add_check, add_compare, add_bench,
-                         add_plot,
+  for (const auto add :
+       {add_attend, add_explain, add_mask, add_check, add_compare, add_bench, add_plot,
 #ifdef RAPT_WITH_LANGUAGE_MODELS
-                         add_train, add_generate, add_model, add_tokenize,
+        add_train, add_generate, add_model, add_tokenize,
 #endif
-                         add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
+        add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
     commands_.push_back(add(root_));
   }
   add_json_usage(root_);
