@@ -62,8 +62,11 @@ void plan_updates(const TextRunSettings& given, training::ChosenSizes& plan) {
   settings.block = given.block.value_or(settings.block);
   plan.model.context = settings.block;
   // The model is another than the chosen one where options change it.
-  training::set_learning_rate(
-      settings, given.learning_rate.value_or(training::largest_learning_rate(plan.model.features)));
+  training::set_learning_rate(settings, training::largest_learning_rate(plan.model.features));
+  if (given.learning_rate) {  // ends at a tenth, as in nanoGPT's recipes
+    settings.learning_rate = *given.learning_rate;
+    settings.min_learning_rate = *given.learning_rate / 10;
+  }
   settings.seed = given.seed;
   settings.dtype = given.dtype;
 }
