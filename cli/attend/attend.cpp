@@ -308,8 +308,8 @@ void run_attend(const AttendArguments& a) {
   stop_if_interrupted();
   report.files = outputs->commit();
   pictures->commit();
-  for (const Output& picture : pictures->outputs())
-    report.files.push_back({"heatmap", picture.path(), ""});
+  for (const Output& drawn : pictures->outputs())
+    report.files.push_back({"heatmap", drawn.path(), ""});
   report.write_seconds = seconds_since(computed);
   print_report(a, report);
 }
