@@ -1,5 +1,5 @@
 #pragma once
-// What an alternative costs, in pairs of a query and a key whose scores exact attention would
+// The cost of an alternative, in pairs of a query and a key whose scores exact attention would
 // compute.
 #include "cli/compare/contender.h"
 

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPointSchema = "rapt.scaling-point/1";
 
-// What distinguishes the points of one build and machine.
+// The key of a point among those of one build and machine.
 std::string key_of(const std::string& problem, Passes passes) {
   return (passes == Passes::both ? "both " : "forward ") + problem;
 }

@@ -162,7 +162,7 @@ TEST(Generator, EndsWhenTheContextIsFull) {
   }
 }
 
-// What one call beside a cache says about the last of all tokens: weights of head 0 of layer 1.
+// Results of one call beside a cache for the last token; weights of head 0 of layer 1.
 struct OneCall {
   Tensor logits, weights;  // [1, vocabulary]; [1, n]
 

@@ -30,7 +30,7 @@ ResultError result_error(const TensorView& result, const TensorView& exact);
 // So the mean of the squared errors is bias^2 + (seeds - 1) / seeds spread^2.
 class SeedSpread {
  public:
-  // What one takes for results of this shape.
+  // Bytes of one SeedSpread for results of this shape.
   static int64_t bytes_of(Shape shape);
 
   void add(const TensorView& result, const TensorView& exact);

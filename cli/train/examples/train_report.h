@@ -39,12 +39,12 @@ struct ReformerReport {
 
 // "  20   2.716483\n": after so many updates, the loss before the last of them.
 std::string copy_line(int64_t step, double loss);
-// What is printed after the run; losses of updates stand above it.
+// The text printed after the run, below the losses of its updates.
 std::string report_text(const TinyReport& report);
 std::string report_text(const CopyReport& report);
 std::string report_text(const ReformerReport& report);
 
-// What a run that is not ok() has missed.
+// The goal that a run misses when ok() is false.
 std::string missed_goal(const TinyReport& report);
 std::string missed_goal(const CopyReport& report);
 std::string missed_goal(const ReformerReport& report);

@@ -1,6 +1,6 @@
 #pragma once
-// What the products of layers (rapt/product.h) need beside their tiles: the store with bias and
-// activation, and sums of columns.
+// Products of layers (rapt/product.h) beside their tiles: the store with bias and activation, and
+// sums of columns.
 #include "kernels/vector/activations.simd.h"
 #include "kernels/vector/gradients.simd.h"
 
