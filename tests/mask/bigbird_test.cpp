@@ -12,6 +12,7 @@
 #include "rapt/mask/bigbird.h"
 #include "rapt/mask/boolean.h"
 #include "support/call.h"
+#include "support/executors.h"
 #include "support/expect_error.h"
 
 namespace laws {
@@ -133,9 +134,13 @@ TEST(BigBird, StepsOverRows) {
 }
 
 // Tiles that end with groups of queries give the bits of tiles that do not: those of a matrix of
-// the same pairs, forward and backward, in every dtype. Lengths end within a block.
+// the same pairs, forward and backward, in every dtype. Lengths end within a block. With several
+// threads a unit is one such tile, which may be narrower than the tiles of second passes.
 TEST(BigBird, WidthsOfTilesChangeNoBit) {
   Random random(base_seed());
+  Threads threads(4);
+  Context context;
+  context.executor = &threads;
   for (const int64_t block : {4, 8, 16, 32, 48, 64}) {
     const rapt::BigBird mask(block, 3, 1, 1, 9);
     const int64_t n = 6 * block + random.between(1, block);
@@ -157,7 +162,7 @@ TEST(BigBird, WidthsOfTilesChangeNoBit) {
         if (&m == &mask && block == 64 && dtype == DType::f32) {
           EXPECT_EQ(block % rapt::plan(x, x, x, options).tile_queries, 0);
         }
-        return scaled_dot_product_attention(x, x, x, options);
+        return scaled_dot_product_attention(x, x, x, options, context);
       };
       const AttentionResult got = results(mask), expected = results(same);
       EXPECT_TRUE(same_results(got, expected)) << block;

@@ -18,8 +18,10 @@ struct ScratchPlan {
   const Tiling& tiling;
   const int64_t mask_slots;     // BoundMasks::slots() of the call's masks
   const int64_t longest_query;  // of the sequences, padded
-  // Of a work unit: its queries, its query tiles and the queries of a tile, each at most.
-  const int64_t unit = std::min(tiling.unit_queries, longest_query);
+  // Of a work unit: its queries, its query tiles and the queries of a tile, each at most. Tiles of
+  // second passes are long_vectors wide, also where units of group_vectors are narrower.
+  const int64_t unit = std::min(
+      std::max<int64_t>(tiling.unit_queries, tiling.long_vectors* tiling.lanes), longest_query);
   const int64_t tiles = tiling.cut(unit).tiles;
   const int64_t tile = std::min<int64_t>(unit, tiling.max_vectors* tiling.lanes);
   ScratchPlanner<Per::call> call = {};
