@@ -1,5 +1,6 @@
 // Makes a problem at a point of the grid of axes.h. Everything that the point leaves open is drawn,
-// so small that library and reference together take less than a millisecond.
+// so small that library and reference together take less than a millisecond, or as the work of
+// several threads.
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +8,7 @@
 #include "check/draw/drawn_mask.h"
 #include "check/draw/drawn_method.h"
 #include "check/draw/law_grid.h"
+#include "check/draw/shared_work.h"
 #include "check/draw/sizes.h"
 #include "check/problem/parse_masks.h"
 #include "check/problem/parse_method.h"
@@ -19,7 +21,8 @@ namespace {
 
 class GridProblem {
  public:
-  GridProblem(const GridPoint& point, Random& random) : point_(point), random_(random) {}
+  GridProblem(const GridPoint& point, Random& random, Work work)
+      : point_(point), random_(random), work_(work) {}
 
   Descriptor draw() {
     dtype();
@@ -117,6 +120,7 @@ class GridProblem {
 
   void sizes() {
     const std::string_view name = at(kSizesAxis);
+    if (work_ == Work::shared) return draw_shared_sizes(name, has_square_causal(), d_, random_);
     d_.head_dim = random_.between(1, 12);
     d_.value_dim = random_.chance(0.6) ? d_.head_dim : random_.between(1, 12);
     d_.q_len = random_.between(1, 12);
@@ -471,13 +475,14 @@ class GridProblem {
 
   const GridPoint& point_;
   Random& random_;
+  const Work work_;
   Descriptor d_;
 };
 
 }  // namespace
 
-Descriptor descriptor_at(const GridPoint& point, Random& random) {
-  return GridProblem(point, random).draw();
+Descriptor descriptor_at(const GridPoint& point, Random& random, Work work) {
+  return GridProblem(point, random, work).draw();
 }
 
 }  // namespace check

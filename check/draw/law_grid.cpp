@@ -10,7 +10,8 @@ enum PairState : uint8_t { kMissing, kDrawn, kImpossible };
 
 }  // namespace
 
-LawGrid::LawGrid(uint64_t seed, InputKinds inputs) : inputs_(inputs), random_(seed) {
+LawGrid::LawGrid(uint64_t seed, InputKinds inputs, Work work)
+    : inputs_(inputs), work_(work), random_(seed) {
   for (const Axis& axis : kAxes) {
     begin_.push_back(values_);
     values_ += axis.values.size();
@@ -107,7 +108,7 @@ void LawGrid::count(const GridPoint& point) {
 Descriptor LawGrid::next() {
   for (;;) {
     const GridPoint point = draw_point();
-    Descriptor descriptor = descriptor_at(point, random_);
+    Descriptor descriptor = descriptor_at(point, random_, work_);
     const uint64_t seed = std::exchange(descriptor.seed, 0);
     if (!seen_.insert(std::hash<std::string>{}(to_string(descriptor))).second) continue;
     descriptor.seed = seed;

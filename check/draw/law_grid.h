@@ -18,9 +18,13 @@ namespace check {
 // bits or differences, or any value of the axes of inputs and methods.
 enum class InputKinds : uint8_t { normal, any };
 
+// How much work problems are: so little that the reference takes no time, or as much as several
+// threads share, for laws that compare calls with one another.
+enum class Work : uint8_t { little, shared };
+
 class LawGrid {
  public:
-  explicit LawGrid(uint64_t seed, InputKinds inputs = InputKinds::normal);
+  explicit LawGrid(uint64_t seed, InputKinds inputs = InputKinds::normal, Work work = Work::little);
 
   Descriptor next();
 
@@ -39,6 +43,7 @@ class LawGrid {
   size_t uncovered(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value);
 
   const InputKinds inputs_;
+  const Work work_;
   Random random_;
   std::vector<size_t> begin_;   // [axes] the index of the first value of each axis
   size_t values_ = 0;           // of all axes
@@ -49,6 +54,6 @@ class LawGrid {
 };
 
 // A problem at a point of the grid; everything that the point leaves open is drawn.
-Descriptor descriptor_at(const GridPoint& point, Random& random);
+Descriptor descriptor_at(const GridPoint& point, Random& random, Work work = Work::little);
 
 }  // namespace check

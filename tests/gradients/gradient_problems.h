@@ -92,10 +92,11 @@ inline void move_elements(Descriptor& d, std::string_view kind, Random& random) 
 }
 
 inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* tally = nullptr,
-                                   InputKinds inputs = InputKinds::normal) {
+                                   InputKinds inputs = InputKinds::normal,
+                                   Work work = Work::little) {
   const GridPoint point = drawn_point(cell, random, inputs);
   if (tally) tally->count(point);
-  Descriptor d = descriptor_at(point, random);
+  Descriptor d = descriptor_at(point, random, work);
   d.dropout = kDropouts[cell.dropout];
   d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
   d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer) &&
@@ -118,14 +119,15 @@ inline Cell random_cell(Random& random) {
 // for_problems() does.
 inline void for_gradient_problems(
     int count, const std::function<bool(Descriptor&)>& fits,
-    const std::function<void(const Case&, const GradientCase&, Random&)>& law) {
+    const std::function<void(const Case&, const GradientCase&, Random&)>& law,
+    Work work = Work::little) {
   uint64_t seed = base_seed();
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   for (const char* c = info->name(); *c; ++c)
     seed = seed * 1099511628211u + static_cast<uint8_t>(*c);
   Random random(seed);
   for (int n = 0; n < problem_count(count) && !testing::Test::HasFailure();) {
-    Descriptor d = gradient_problem(random_cell(random), random);
+    Descriptor d = gradient_problem(random_cell(random), random, nullptr, InputKinds::normal, work);
     if (fits && !fits(d)) continue;
     ++n;
     const Case c(d);

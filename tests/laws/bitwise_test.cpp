@@ -10,7 +10,6 @@
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
 #include "support/call.h"
-#include "support/executors.h"
 
 namespace laws {
 namespace {
@@ -126,16 +125,6 @@ TEST(Bitwise, GroupedHeadsAreRepeatedHeads) {
     };
     EXPECT_TRUE(
         same_results(call(c.query, repeated(c.key), repeated(c.value), c.options), attend(c)));
-  });
-}
-
-// PyTorch #88718: the result depended on the number of threads.
-TEST(Bitwise, reg_thread_count_bits) {
-  for_problems(40, {}, [](const Case& c, Random& random) {
-    const AttentionResult alone = attend(c);
-    for_each_executor(random, [&](const Context& context) {
-      EXPECT_TRUE(same_results(attend(c, context), alone));
-    });
   });
 }
 

@@ -59,17 +59,6 @@ TEST(ChunkedRows, AgreeWithTheReference) {
   }
 }
 
-testing::AssertionResult same_captures(const AttentionResult& got,
-                                       const AttentionResult& expected) {
-  if (auto same = same_results(got, expected); !same) return same;
-  const std::pair<const Tensor*, const Tensor*> captures[] = {{&got.entropy, &expected.entropy},
-                                                              {&got.received, &expected.received}};
-  for (const auto& [a, b] : captures)
-    if (b->defined())
-      if (auto same = same_bits(*a, *b); !same) return same;
-  return testing::AssertionSuccess();
-}
-
 TEST(ChunkedRows, BitsForAnyNumberOfThreads) {
   Random random(base_seed());
   for (const char* line : kProblems) {

@@ -30,6 +30,25 @@ inline testing::AssertionResult same_results(const AttentionResult& got,
   return testing::AssertionSuccess();
 }
 
+// The same with every capture.
+inline testing::AssertionResult same_captures(const AttentionResult& got,
+                                              const AttentionResult& expected) {
+  if (auto same = same_results(got, expected); !same) return same;
+  const struct {
+    const char* name;
+    Tensor AttentionResult::*tensor;
+  } captures[] = {{"map", &AttentionResult::map},
+                  {"top_keys", &AttentionResult::top_keys},
+                  {"top_weights", &AttentionResult::top_weights},
+                  {"entropy", &AttentionResult::entropy},
+                  {"received", &AttentionResult::received}};
+  for (const auto& [name, tensor] : captures)
+    if ((expected.*tensor).defined())
+      if (auto same = same_bits(got.*tensor, expected.*tensor); !same)
+        return same << " (" << name << ")";
+  return testing::AssertionSuccess();
+}
+
 // Draws `count` problems and calls law(case) for each. Stops at the first failure, whose message
 // names the problem, because one line is enough to reproduce it.
 inline void for_problems(int count, const Wanted& wanted,

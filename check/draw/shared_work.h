@@ -1,0 +1,14 @@
+#pragma once
+// Sizes of problems that several threads share.
+#include <string_view>
+
+#include "check/problem/descriptor.h"
+#include "check/tensors/random.h"
+
+namespace check {
+
+// Draws lengths and dimensions, so that 2 to 9 threads pay for the problem. `sizes`: a value of the
+// axis of sizes. `square`: as many queries as keys.
+void draw_shared_sizes(std::string_view sizes, bool square, Descriptor& d, Random& random);
+
+}  // namespace check
