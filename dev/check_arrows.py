@@ -203,7 +203,7 @@ TABLE = [
      BELOW_THE_CONDUCTOR, STD, "layers are customers of attention and of products"),
     ("src/base/**", ["include/rapt/%s.h" % name for name in
                      ("context", "error", "instruction_sets", "tensor", "version")] +
-     ["src/base/*.h"], STD + POSIX + ["cpuid.h"],
+     ["src/base/*.h"], STD + POSIX + ["cpuid.h", "sanitizer/asan_interface.h"],
      "base stands on the standard library"),
     ("src/threads/**", ["include/rapt/%s.h" % name for name in
                         ("context", "error", "thread_pool")] + ["src/threads/*.h"],

@@ -158,11 +158,11 @@ void forward(const CheckedCall& given, const CheckedCall& call, const Prepared& 
              std::span<std::byte> workspace) {
   const Captures& captures = grouped ? grouped->given_captures() : prepared.captures;
   const Outputs checked = check_outputs(given, captures, given_outputs, workspace);
-  std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
+  const Workspace scratch(workspace, prepared.workspace_bytes());
   if (grouped)
-    run(call, prepared, grouped->outputs(checked), scratch);
+    run(call, prepared, grouped->outputs(checked), scratch.begin());
   else
-    run(call, prepared, checked, scratch);
+    run(call, prepared, checked, scratch.begin());
 }
 
 template <class E>

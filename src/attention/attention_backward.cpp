@@ -137,13 +137,13 @@ void backward(const CheckedCall& checked, const Prepared& prepared,
   const GradientInputs in = check_inputs(checked, prepared, inputs);
   const GradientTargets targets =
       check_gradient_outputs(checked, specs, prepared.wanted.heads, inputs, outputs, workspace);
-  std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
+  const Workspace scratch(workspace, prepared.workspace_bytes());
   if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
     for (const GradientSpec& spec : specs)
       if (spec.wanted) set_to_zero(outputs.*spec.view);
     return;
   }
-  run(checked, prepared, in, targets, outputs, scratch);
+  run(checked, prepared, in, targets, outputs, scratch.begin());
 }
 
 }  // namespace

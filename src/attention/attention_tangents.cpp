@@ -91,12 +91,12 @@ struct PreparedTangents : PreparedCall<E> {
   void with_call(const CheckedCall& checked, const WantedGradients& wanted,
                  const TangentInputs& inputs, const StateTargets& state,
                  const GradientTargets& targets, const Visit& visit) const {
-    Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
+    Tensor memory(DType::u8, {static_cast<int64_t>(layout.bytes)});
+    const Workspace workspace(std::as_writable_bytes(memory.values<uint8_t>()), layout.bytes);
     const Captures no_captures = {};
     const Outputs no_outputs = {};
-    const ForwardCall<E> forward(
-        checked, this->kernels, no_captures, no_outputs, plan.tiling, layout.score_tiles,
-        checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes));
+    const ForwardCall<E> forward(checked, this->kernels, no_captures, no_outputs, plan.tiling,
+                                 layout.score_tiles, workspace.begin());
     TangentCall<E> call{.forward = forward,
                         .wanted = wanted,
                         .plan = plan,

@@ -1,5 +1,6 @@
 #include "base/call_memory.h"
 
+#include <algorithm>
 #include <string>
 
 #include "rapt/error.h"
@@ -25,14 +26,13 @@ void check_memory_limit(size_t needed, const Context& context, const char* hint)
                                              std::to_string(context.memory_limit) + hint);
 }
 
-std::byte* checked_workspace(std::span<std::byte> workspace, size_t needed) {
-  if (workspace.size() < needed)
+Workspace::Workspace(std::span<std::byte> memory, size_t needed)
+    : memory_(memory.first(std::min(memory.size(), needed))) {
+  if (memory.size() < needed)
     throw Error(ErrorCode::argument,
-                "workspace of " + std::to_string(workspace.size()) +
+                "workspace of " + std::to_string(memory.size()) +
                     " bytes; workspace_bytes() asks for " + std::to_string(needed),
                 "workspace");
-  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
-  return workspace.data() + (64 - address % 64) % 64;
 }
 
 }  // namespace rapt

@@ -3,12 +3,14 @@
 //
 // A class that works in scratch declares a struct of Places beside it: one for each array, with a
 // function that reserves those that a call needs. A planner gives them offsets, one after the
-// other. So a plan needs only the number of bytes.
+// other. So a plan needs only the number of bytes. Where an access too far can be reported, gaps
+// lie between the arrays (scratch_gap.h).
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
+#include "base/scratch_gap.h"
 #include "rapt/error.h"
 
 namespace rapt {
@@ -22,6 +24,11 @@ inline constexpr size_t kScratchAlignment = 64;
 
 template <Per kPer>
 class ScratchPlanner;
+
+// Where the array behind one that ends at `end` may begin.
+constexpr size_t behind_array(size_t end) noexcept {
+  return ((end + kScratchAlignment - 1) & ~(kScratchAlignment - 1)) + kScratchGap;
+}
 
 // An array [rows][columns] of T, or [rows], in memory of one kind. It is not laid out until a
 // planner places it or declares it absent. Reading a place that is absent or not laid out is a bug,
@@ -38,6 +45,10 @@ class Place {
   // The array, from a row on. `memory` is the beginning of the memory that the planner laid out.
   T* in(std::byte* memory, int64_t row = 0) const noexcept {
     assert(has_memory() && 0 <= row && row * columns_ <= count_);
+    if (kScratchGap > 0) {
+      const size_t end = begin_ + static_cast<size_t>(count_) * sizeof(T);
+      close_gap(memory + end, behind_array(end) - end);
+    }
     return reinterpret_cast<T*>(memory + begin_) + row * columns_;
   }
   // The same; null if the array is absent.
@@ -95,7 +106,7 @@ class ScratchPlanner {
     array.count_ = count;
     array.columns_ = lengths.size() > 1 ? lengths.end()[-1] : 1;
     add(size);
-    add(kScratchAlignment - 1);
+    add(kScratchAlignment - 1 + kScratchGap);
     bytes_ &= ~(kScratchAlignment - 1);
   }
   // The same if it is needed; else the array is absent.

@@ -1,6 +1,7 @@
 // The public functions: every check, once, then the cut and the loops.
 #include "rapt/product.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -133,26 +134,26 @@ void run(ProductCall<E>& call, Precision precision, const Context& context,
   const RouteKernels<E>* const of_right = product_route<E>(call.right.dtype, precision);
   const bool used = call.left.dtype == call.right.dtype && call.sum > 0 && call.out.columns > 0;
   call.route = used ? of_right : nullptr;
+  std::optional<Workspace> panels;
   if (packed) {
     const PackedFor use =
         call.form == ProductForm::forward ? PackedFor::multiply : PackedFor::multiply_gradient;
-    call.packed =
-        packed_right(layout_of(call.right.rows, call.right.columns, use, of_right), packed);
+    const auto layout = layout_of(call.right.rows, call.right.columns, use, of_right);
+    const size_t bytes = layout.bytes - (kScratchAlignment - 1);  // `packed` is aligned
+    call.packed = packed_right(layout, panels.emplace(std::span(packed, bytes), bytes).begin());
   }
   const ProductLayout<E> cut =
       cut_product<E>(call.form, call.right_side(), call.out.rows, call.out.columns, call.sum,
                      context, packed ? of_right : call.route);
   const size_t needed = cut.bytes;
   if (!workspace.empty()) {
-    run_product(call, cut, context, checked_workspace(workspace, needed));
+    run_product(call, cut, context, Workspace(workspace, needed).begin());
     return;
   }
   check_memory_limit(needed, context, "");
   const Tensor own(DType::u8, {static_cast<int64_t>(needed)});
-  run_product(
-      call, cut, context,
-      checked_workspace({const_cast<std::byte*>(static_cast<const std::byte*>(own.data())), needed},
-                        needed));
+  auto* const memory = const_cast<std::byte*>(static_cast<const std::byte*>(own.data()));
+  run_product(call, cut, context, Workspace({memory, needed}, needed).begin());
 }
 
 // Throws Error(shape) if the length of the weight that meets the left side is not `expected`.
@@ -435,11 +436,11 @@ PackedWeight pack_weight(const TensorView& weight, PackedFor use, std::span<std:
   const bool in_double = weight.defined() && is_double("weight", weight);
   const Matrix matrix = input_matrix({"weight", weight}, in_double);
   check_precision(precision);
-  std::byte* const panels = checked_workspace(
-      memory, packed_weight_bytes(matrix.rows, matrix.columns, weight.dtype, use));
+  const Workspace panels(memory,
+                         packed_weight_bytes(matrix.rows, matrix.columns, weight.dtype, use));
   check_apart({}, {{"weight", weight}}, memory);
-  (in_double ? pack_as<double> : pack_as<float>)(matrix, use, precision, panels);
-  return {.panels = panels,
+  (in_double ? pack_as<double> : pack_as<float>)(matrix, use, precision, panels.begin());
+  return {.panels = panels.begin(),
           .out_features = matrix.rows,
           .in_features = matrix.columns,
           .dtype = weight.dtype,

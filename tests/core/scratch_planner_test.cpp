@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
+
+#include "base/call_memory.h"
 
 namespace {
 
@@ -69,8 +72,8 @@ TEST(ScratchPlanner, RowsOfAPlace) {
   planner.place(rows, {2, 3, 5});
   planner.place(list, {7});
   planner.place_if(false, absent, {7});
-  alignas(64) std::byte memory[64 * 5];
-  EXPECT_EQ(reinterpret_cast<std::byte*>(rows.in(memory)), memory + 64);
+  alignas(64) std::byte memory[64 * 5 + 3 * rapt::kScratchGap];
+  EXPECT_EQ(reinterpret_cast<std::byte*>(rows.in(memory)), memory + 64 + rapt::kScratchGap);
   EXPECT_EQ(rows.in(memory, 4) - rows.in(memory), 20);
   EXPECT_EQ(rows.columns(), 5);
   EXPECT_EQ(list.in(memory, 3) - list.in(memory), 3);
@@ -97,7 +100,7 @@ TEST(ScratchPlanner, TooManyBytesAreAnError) {
     }
   };
   constexpr int64_t kHuge = int64_t{1} << 40;
-  EXPECT_EQ(total({kHuge, 8}, 2), size_t{kHuge} * 128 + 63);
+  EXPECT_EQ(total({kHuge, 8}, 2), (size_t{kHuge} * 64 + rapt::kScratchGap) * 2 + 63);
   expect_overflow({kHuge, kHuge}, 1);
   expect_overflow({kHuge, 1 << 19}, 4);
   expect_overflow({INT64_MAX}, 1);
@@ -109,7 +112,7 @@ TEST(ScratchPlannerDeathTest, APlaceWithoutMemoryIsNotRead) {
   Place<float> forgotten, absent, rows;
   planner.place_if(false, absent, {2, 3});
   planner.place(rows, {2, 3});
-  std::byte memory[64] = {};
+  std::byte memory[64 + rapt::kScratchGap] = {};
   EXPECT_DEATH(absent.in(memory), "has_memory");
   EXPECT_DEATH(absent.columns(), "has_memory");
   EXPECT_DEATH(forgotten.in(memory), "has_memory");
@@ -117,6 +120,29 @@ TEST(ScratchPlannerDeathTest, APlaceWithoutMemoryIsNotRead) {
   EXPECT_DEATH(forgotten.in_or_null(memory), "kNotLaidOut");
   EXPECT_DEATH(rows.in(memory, 3), "count_");
   EXPECT_DEATH(planner.place(rows, {2}), "begin_");
+}
+#endif
+
+#ifdef RAPT_SCRATCH_GAPS
+TEST(ScratchPlannerDeathTest, AnAccessBehindAnArrayIsReported) {
+  ScratchPlanner<Per::call> planner;
+  Place<float, Per::call> rows, list;
+  planner.place(rows, {2, 3});
+  planner.place(list, {16});
+  std::vector<std::byte> memory(planner.total());
+  volatile float *of_rows, *of_list;
+  {
+    const rapt::Workspace scratch(memory, memory.size());
+    of_rows = rows.in(scratch.begin());
+    of_list = list.in(scratch.begin(), 5);
+    for (int n = 0; n < 6; ++n) of_rows[n] = 1;
+    for (int n = -5; n < 11; ++n) of_list[n] = 1;
+    EXPECT_DEATH(of_rows[6] = 1, "use-after-poison");
+    EXPECT_DEATH(of_rows[20] = 1, "use-after-poison");
+    EXPECT_DEATH(of_list[-6] = 1, "use-after-poison");
+    EXPECT_DEATH(of_list[11] = 1, "use-after-poison");
+  }
+  of_rows[6] = of_list[11] = 1;  // the caller's again
 }
 #endif
 

@@ -81,7 +81,8 @@ void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse
     own = Tensor(DType::u8, {static_cast<int64_t>(memory.bytes)});
     workspace = {static_cast<std::byte*>(own.data()), memory.bytes};
   }
-  std::byte* const bytes = checked_workspace(workspace, memory.bytes);
+  const Workspace scratch(workspace, memory.bytes);
+  std::byte* const bytes = scratch.begin();
   write_row_transform(change, head_dim, memory.places.angles.in(bytes));
   const RowTransformer<E> changer(table, change, head_dim, memory.places, bytes,
                                   memory.worker.nth(bytes, 0));
