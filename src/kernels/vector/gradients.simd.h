@@ -210,19 +210,26 @@ RAPT_NOINLINE void store_key_rows(const E* from, int64_t stride, int64_t count, 
                                   int64_t dim_stride) noexcept {
   auto* out = static_cast<typename S::Stored*>(to);
   const V scale = V::splat(factor), zero = V::splat(0);
-  for (int64_t j = 0; j < count; ++j)
-    for (int64_t d = 0; d < dims; d += V::kLanes) {
+  for (int64_t j = 0; j < count; ++j) {
+    const E* const sums = from + j * stride;
+    auto* const row = out + j * row_stride;
+    int64_t d = 0;
+    // Whole vectors need no mask, which would be computed for each of them.
+    if (dim_stride == 1)
+      for (; d + V::kLanes <= dims; d += V::kLanes)
+        S::save(row + d, add(mul(V::load(sums + d), scale), zero));
+    for (; d < dims; d += V::kLanes) {
       const int64_t some = smaller(V::kLanes, dims - d);
-      const V v = add(mul(V::load_first(from + j * stride + d, some), scale), zero);
-      auto* row = out + j * row_stride + d * dim_stride;
+      const V v = add(mul(V::load_first(sums + d, some), scale), zero);
       if (dim_stride == 1) {
-        S::save_first(row, v, some);
+        S::save_first(row + d, v, some);
       } else {
         typename S::Stored lanes[V::kLanes];
         S::save(lanes, v);
-        for (int64_t x = 0; x < some; ++x) row[x * dim_stride] = lanes[x];
+        for (int64_t x = 0; x < some; ++x) row[(d + x) * dim_stride] = lanes[x];
       }
     }
+  }
 }
 
 }  // namespace
