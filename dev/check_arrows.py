@@ -123,7 +123,8 @@ TABLE = [
     # before it, never one behind it.
     ("src/attention/call/**",
      PUBLIC_CORE + ATTENTION("call") + KERNEL_TABLES +
-     ["src/base/call_memory.h", "src/base/tensor_memory.h", "src/base/check_argument.h"], STD,
+     ["src/base/call_memory.h", "src/base/tensor_memory.h", "src/base/check_argument.h",
+      "src/base/rare.h"], STD,
      "the checked call knows nothing of how it is carried out"),
     ("src/attention/plan/**", PUBLIC_CORE + ATTENTION("call", "plan") + BELOW_THE_CONDUCTOR, STD,
      "how a call is cut follows from the checked call alone"),

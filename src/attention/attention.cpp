@@ -16,6 +16,7 @@
 #include "attention/tiles/key_walk.h"
 #include "base/call_memory.h"
 #include "base/check_argument.h"
+#include "base/rare.h"
 #include "method/method_call.h"
 
 namespace rapt {
@@ -62,12 +63,12 @@ struct MethodForward {
 // which it is computed, or for its method. `grouped` is null if it is the given call.
 template <class Visit>
 auto with_prepared(const CheckedCall& given, const Visit& visit) {
-  if (given.options.method)
+  if (rare(given.options.method != nullptr))
     return visit(given, MethodForward(given), static_cast<const GroupedCall*>(nullptr));
   return with_element_type(given, [&]<class E>(E) {
     const auto& catalogue = kernels<E>().normalizers;
     const int64_t heads = heads_of_group(given, hooks_of(given.options.normalizer, catalogue));
-    if (heads == 1)
+    if (!rare(heads != 1))
       return visit(given, PreparedForward<E>(given), static_cast<const GroupedCall*>(nullptr));
     const GroupedCall grouped(given, heads);
     return visit(grouped.call(), PreparedForward<E>(grouped.call()), &grouped);
@@ -156,10 +157,11 @@ template <class Prepared>
 void forward(const CheckedCall& given, const CheckedCall& call, const Prepared& prepared,
              const GroupedCall* grouped, const AttentionOutputs& given_outputs,
              std::span<std::byte> workspace) {
-  const Captures& captures = grouped ? grouped->given_captures() : prepared.captures;
+  const Captures& captures =
+      rare(grouped != nullptr) ? grouped->given_captures() : prepared.captures;
   const Outputs checked = check_outputs(given, captures, given_outputs, workspace);
   const Workspace scratch(workspace, prepared.workspace_bytes());
-  if (grouped)
+  if (rare(grouped != nullptr))
     run(call, prepared, grouped->outputs(checked), scratch.begin());
   else
     run(call, prepared, checked, scratch.begin());

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "base/rare.h"
 #include "base/scratch_gap.h"
 #include "rapt/error.h"
 
@@ -98,22 +99,21 @@ class ScratchPlanner {
   template <class T>
   void place(Place<T, kPer>& array, std::initializer_list<int64_t> lengths) noexcept {
     assert(array.begin_ == array.kNotLaidOut);  // else it was placed before
-    int64_t count = 1;
-    size_t size;
+    int64_t count = 1, size;
     for (const int64_t length : lengths) overflow_ |= __builtin_mul_overflow(count, length, &count);
-    overflow_ |= __builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &size);
+    overflow_ |= __builtin_mul_overflow(count, int64_t{sizeof(T)}, &size);
     array.begin_ = bytes_;
     array.count_ = count;
     array.columns_ = lengths.size() > 1 ? lengths.end()[-1] : 1;
-    add(size);
-    add(kScratchAlignment - 1 + kScratchGap);
-    bytes_ &= ~(kScratchAlignment - 1);
+    // A size below 2^63 can be rounded up.
+    add((static_cast<size_t>(size) + kScratchAlignment - 1 + kScratchGap) &
+        ~(kScratchAlignment - 1));
   }
   // The same if it is needed; else the array is absent.
   template <class T>
   void place_if(bool needed, Place<T, kPer>& array,
                 std::initializer_list<int64_t> lengths) noexcept {
-    if (needed)
+    if (rare(needed))
       place(array, lengths);
     else
       array.begin_ = Place<T, kPer>::kAbsent;

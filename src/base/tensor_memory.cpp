@@ -6,25 +6,19 @@
 #include <string>
 
 #include "base/check_argument.h"
+#include "base/rare.h"
 
 namespace rapt {
-namespace {
 
-[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
+void fail_rank(const char* name, int rank) {
   throw Error(ErrorCode::shape,
               std::string(name) + " has rank " + std::to_string(rank) + "; the largest rank is " +
                   std::to_string(kMaxRank),
               name);
 }
 
-}  // namespace
-
 std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
-}
-
-void check_rank(const char* name, const TensorView& view) {
-  if (view.rank > kMaxRank) fail_rank(name, view.rank);
 }
 
 Bytes extent_of(const char* name, const TensorView& view) {
@@ -38,15 +32,17 @@ Bytes extent_of(const char* name, const TensorView& view) {
     overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
     overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
     // Two sums in registers: a reference to one of them would keep both in memory.
-    overflow |= __builtin_add_overflow(low, span < 0 ? span : 0, &low);
-    overflow |= __builtin_add_overflow(high, span < 0 ? 0 : span, &high);
+    if (span < 0)
+      overflow |= __builtin_add_overflow(low, span, &low);
+    else
+      overflow |= __builtin_add_overflow(high, span, &high);
   }
   const int64_t size = size_of(view.dtype);
   int64_t bytes;  // from the one end to the other
   overflow |= __builtin_mul_overflow(low, size, &low) ||
               __builtin_mul_overflow(high, size, &high) ||
               __builtin_sub_overflow(high, low, &bytes);
-  if (overflow) {
+  if (rare(overflow)) {
     check_argument(name, [&] { element_count(view.dims()); });  // throws for the lengths alone
     throw Error(ErrorCode::overflow,
                 described(name, view) + ": its strides reach beyond 64-bit addresses", name);

@@ -17,7 +17,10 @@ struct Bytes {  // addresses [begin, end); empty: both 0, which overlaps nothing
 std::string described(const char* name, const TensorView& view);
 
 // Throws Error(shape) for a rank above kMaxRank.
-void check_rank(const char* name, const TensorView& view);
+[[noreturn, gnu::cold]] void fail_rank(const char* name, int rank);
+inline void check_rank(const char* name, const TensorView& view) {
+  if (view.rank > kMaxRank) fail_rank(name, view.rank);
+}
 
 // The addresses that a view reaches. Throws Error(overflow) if the offset of an element in bytes
 // does not fit 64 bits.

@@ -134,6 +134,7 @@ void take_pages(const TensorView& key, const TensorView& value, const AttentionO
   if (!cache.lengths.defined())
     fail(ErrorCode::argument, "lengths is missing; expected the number of keys of each sequence");
   pages.lengths = integers_of("lengths", cache.lengths, 1, sequences);
+  pages.starts.data = pages.table.data = nullptr;
   if (cache.starts.defined()) pages.starts = integers_of("starts", cache.starts, 1, sequences);
   if (cache.block_table.defined()) {
     pages.table = integers_of("block_table", cache.block_table, 2, sequences);

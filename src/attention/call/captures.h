@@ -5,6 +5,7 @@
 
 #include "attention/call/checked_call.h"
 #include "attention/call/result_tensors.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -48,7 +49,9 @@ struct Captures {
     return weights.wanted || map.wanted || top_k > 0 || entropy || received;
   }
   // Whether a second pass over the scores is needed.
-  bool second_pass() const noexcept { return !kept && (weights.wanted || map.wanted || received); }
+  bool second_pass() const noexcept {
+    return rare(!kept && (weights.wanted || map.wanted || received));
+  }
 };
 
 // The most queries of a head whose scores are kept, and with which heads are grouped: a token, or

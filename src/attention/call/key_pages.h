@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/rare.h"
+
 namespace rapt {
 
 // A matrix of integers, i32 or i64.
 struct Integers {
-  const void* data = nullptr;  // null: not given
-  bool wide = true;            // i64
-  int64_t row_stride = 0, stride = 0;
+  const void* data;  // null: not given
+  bool wide;         // i64
+  int64_t row_stride, stride;
 
   int64_t at(int64_t row, int64_t column) const noexcept {
     const int64_t i = row * row_stride + column * stride;
@@ -19,14 +21,14 @@ struct Integers {
 };
 
 struct KeyPages {
-  int64_t page_keys = 0;   // 0: the keys of the call are not in a cache
-  int64_t columns = 1;     // pages of a sequence
-  int64_t key_stride = 0;  // from page to page, in elements
-  int64_t value_stride = 0;
+  int64_t page_keys = 0;  // 0: the keys of the call are not in a cache; then nothing else is set
+  int64_t columns = 1;    // pages of a sequence
+  int64_t key_stride;     // from page to page, in elements
+  int64_t value_stride;
   Integers lengths, starts;  // [1, sequences]
   Integers table;            // [sequences, columns]
 
-  bool used() const noexcept { return page_keys > 0; }
+  bool used() const noexcept { return rare(page_keys > 0); }
   int64_t capacity() const noexcept { return page_keys * columns; }
   int64_t length(int64_t sequence) const noexcept { return lengths.at(0, sequence); }
 

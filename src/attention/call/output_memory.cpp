@@ -6,6 +6,7 @@
 
 #include "attention/call/learned_parameters.h"
 #include "base/check_argument.h"
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -73,13 +74,13 @@ void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
   check_apart("query", p.query_bytes);
   check_apart("key", p.key_bytes);
   check_apart("value", p.value_bytes);
-  if (p.has_bias) check_apart("bias", p.bias_bytes);
-  if (options.packed.defined()) {
+  if (rare(p.has_bias)) check_apart("bias", p.bias_bytes);
+  if (rare(options.packed.defined())) {
     check_apart("packed.query_starts",
                 extent_of("packed.query_starts", options.packed.query_starts));
     check_apart("packed.key_starts", extent_of("packed.key_starts", options.packed.key_starts));
   }
-  if (options.cache.defined()) {
+  if (rare(options.cache.defined())) {
     const CachedKeys& cache = options.cache;
     check_apart("cache.lengths", extent_of("cache.lengths", cache.lengths));
     check_apart("cache.block_table", extent_of("cache.block_table", cache.block_table));
@@ -91,13 +92,14 @@ void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
   for_each_variant_tensor(options, [&](const char* name, const TensorView& tensor) {
     check_apart("a tensor of a score or normaliser", extent_of(name, tensor));
   });
-  for_each_relative_tensor(options.relative, [&](const char* name, const TensorView& tensor) {
-    check_apart(name, extent_of(name, tensor));
-  });
+  if (p.relative.any())
+    for_each_relative_tensor(options.relative, [&](const char* name, const TensorView& tensor) {
+      check_apart(name, extent_of(name, tensor));
+    });
   for_each_method_tensor(options.method, [&](const Parameter& parameter, const TensorView& tensor) {
     if (!parameter.written) check_apart(parameter.name, extent_of(parameter.name, tensor));
   });
-  if (const Rotary* rotary = options.rotary.embedding) {
+  if (const Rotary* rotary = options.rotary.embedding; rare(rotary != nullptr)) {
     check_apart_from_rotary(*rotary, options.rotary.query);
     check_apart_from_rotary(*rotary, options.rotary.key);
   }

@@ -3,6 +3,7 @@
 
 #include "attention/call/captures.h"
 #include "attention/call/output_memory.h"
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -53,9 +54,9 @@ Outputs check_outputs(const CheckedCall& call, const Captures& captures,
                                    p.result_dtype));
     take_output_operand(state.statistic, false, outputs.statistic);
   }
-  if (captures.any() || given.weights.defined() || given.map.defined() ||
-      given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
-      given.received.defined())
+  if (rare(captures.any() || given.weights.defined() || given.map.defined() ||
+           given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
+           given.received.defined()))
     check_captures(p, captures, given, outputs, memory);
   memory.add_written(call.options.method);
   memory.add_workspace(workspace);

@@ -9,6 +9,7 @@
 #include "attention/call/cached_keys.h"
 #include "attention/call/learned_parameters.h"
 #include "base/check_argument.h"
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -376,7 +377,7 @@ Problem problem_of(const TensorView& query, const TensorView& key, const TensorV
   take_dtypes(query, key, value, options, p);
   take_lengths(query, key, value, p);
   take_leading(query, key, value, p);
-  if (options.cache.defined()) take_capacity(options, p);
+  if (rare(options.cache.defined())) take_capacity(options, p);
 
   // The output, and tensors with one number per row, must be countable.
   const int64_t output_shape[] = {p.heads, p.q_len, std::max<int64_t>(1, p.value_dim)};
@@ -389,11 +390,11 @@ Problem problem_of(const TensorView& query, const TensorView& key, const TensorV
   p.value_bytes = extent_of("value", all_values);
 
   take_scale(options, p);
-  if (options.dropout.probability != 0) {
+  if (rare(options.dropout.probability != 0)) {
     p.drop_below = check_argument("dropout", [&] { return threshold_of(options.dropout); });
     p.dropout_seed = options.dropout.seed;
   }
-  if (options.bias.defined()) take_bias(options.bias, p);
+  if (rare(options.bias.defined())) take_bias(options.bias, p);
   p.bias_first =
       p.has_bias && !options.scores.empty() && options.bias_order == BiasOrder::before_scores;
   check_argument("normalizer", [&] { check_normalizer(options.normalizer, p); });
@@ -401,7 +402,7 @@ Problem problem_of(const TensorView& query, const TensorView& key, const TensorV
     for (const ScoreRef& score : options.scores) check_score(score, p);
   });
   check_argument("masks", [&] { check_masks(options.masks, p); });
-  if (options.packed.defined())
+  if (rare(options.packed.defined()))
     check_argument("packed", [&] { take_packed(options, p); });
   else if (options.packed.key_starts.defined())
     fail(ErrorCode::argument, "packed",
@@ -416,7 +417,7 @@ Problem problem_of(const TensorView& query, const TensorView& key, const TensorV
 
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options) {
-  if (!options.cache.defined()) return problem_of(query, key, value, key, value, options);
+  if (!rare(options.cache.defined())) return problem_of(query, key, value, key, value, options);
   return problem_of(query, one_page("key", query, key, options),
                     one_page("value", query, value, options), key, value, options);
 }
@@ -432,7 +433,7 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("query", query);
   require("key", key);
   require("value", value);
-  if (options.bias.defined()) require("bias", options.bias);
+  if (rare(options.bias.defined())) require("bias", options.bias);
   check_argument("scores", [&] {
     for (const ScoreRef& score : options.scores) for_each_tensor_of(score, require);
   });

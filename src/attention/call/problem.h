@@ -9,6 +9,7 @@
 
 #include "attention/call/key_pages.h"
 #include "attention/call/row_positions.h"
+#include "base/rare.h"
 #include "base/tensor_memory.h"
 #include "rapt/attention.h"
 #include "rapt/mask/parts.h"
@@ -41,7 +42,7 @@ struct Operand {
   }
   // The offset, in elements, of a row of a matrix.
   int64_t row_offset(int64_t row) const noexcept {
-    if (run_rows == 0) return row * row_stride;
+    if (!rare(run_rows != 0)) return row * row_stride;
     return row / run_rows * run_stride + row % run_rows * row_stride;
   }
   // The address of an element.
@@ -75,7 +76,7 @@ struct RowTransform {
   bool adds_biases = false;             // a bias is added to query rows
   Operand content_bias, position_bias;  // dim = dimension; only if `adds_biases`; null: none
 
-  bool any() const noexcept { return cosine || rotary != nullptr || adds_biases; }
+  bool any() const noexcept { return rare(cosine || rotary != nullptr || adds_biases); }
   // The positions by which rows rotate; null: no rotation.
   const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
   const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
@@ -88,8 +89,8 @@ struct Relative {
   bool key = false, query = false, value = false;  // which tables are given
   Operand key_rows, query_rows, value_rows;        // row = distance; only the given ones are set
 
-  bool any() const noexcept { return given != nullptr; }
-  bool tables() const noexcept { return key || query || value; }
+  bool any() const noexcept { return rare(given != nullptr); }
+  bool tables() const noexcept { return rare(key || query || value); }
   bool log_scale() const noexcept { return tables() && given->exact > 0; }
 };
 
@@ -138,7 +139,7 @@ struct Problem {
   // A sequence of the head at `index`. Without an index, the lengths of keys in a cache are not
   // looked up unless the sequences are packed: k_len is then the capacity.
   Sequence sequence(int64_t i, const int64_t* index = nullptr) const noexcept {
-    if (!query_starts) {
+    if (!rare(query_starts != nullptr)) {
       if (!pages.used() || !index) return {0, q_len, 0, k_len};
       return {0, q_len, 0, pages.length(index[0]), index[0]};
     }
@@ -165,7 +166,7 @@ void take_relative(const AttentionOptions& options, Problem& problem);
 // Calls visit(name, tensor) for each tensor that options.relative gives.
 template <class Visit>
 void for_each_relative_tensor(const RelativePositions& relative, const Visit& visit) {
-  if (!relative.any()) return;  // most calls: a parameter is read by a call through a pointer
+  if (!rare(relative.any())) return;  // most calls: a parameter is read by a call through a pointer
   for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
     if (parameter.type == ParameterType::tensor)
       if (const TensorView tensor = parameter.get(&relative).tensor; tensor.defined())
@@ -175,7 +176,7 @@ void for_each_relative_tensor(const RelativePositions& relative, const Visit& vi
 // Calls visit(parameter, tensor) for each tensor that the parameters of options.method give.
 template <class Visit>
 void for_each_method_tensor(const Method* method, const Visit& visit) {
-  if (!method) return;
+  if (!rare(method != nullptr)) return;
   for (const Parameter& parameter : method->declaration().parameters)
     if (parameter.type == ParameterType::tensor)
       if (const TensorView tensor = parameter.get(dynamic_cast<const void*>(method)).tensor;

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
+
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -76,15 +77,15 @@ void check_scale(const RelativePositions& r) {
 
 // Without tables, parameters that choose table rows would be ignored.
 void check_no_rows_named(const RelativePositions& r) {
-  const std::pair<const char*, bool> named[] = {{"center", r.center != kMiddleRow},
-                                                {"exact", r.exact != 0},
-                                                {"max_distance", r.max_distance != 0},
-                                                {"anchor", r.anchor != Anchor::top_left}};
-  for (const auto& [name, given] : named)
-    if (given)
-      fail(ErrorCode::argument, std::string(name) +
-                                    " without a table whose rows it would choose; expected "
-                                    "key_rows, query_rows or value_rows beside it");
+  const char* const named = r.center != kMiddleRow         ? "center"
+                            : r.exact != 0                 ? "exact"
+                            : r.max_distance != 0          ? "max_distance"
+                            : r.anchor != Anchor::top_left ? "anchor"
+                                                           : nullptr;
+  if (named)
+    fail(ErrorCode::argument, std::string(named) +
+                                  " without a table whose rows it would choose; expected "
+                                  "key_rows, query_rows or value_rows beside it");
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ bool take_relative_operand(const TensorView& view, int own_rank, const Problem& 
 
 void take_relative(const AttentionOptions& options, Problem& p) {
   const RelativePositions& given = options.relative;
-  if (!given.any()) return check_no_rows_named(given);
+  if (!rare(given.any())) return check_no_rows_named(given);
   Relative& r = p.relative;
   check_parameters(RelativePositions::kDeclaration, &given);
   if (p.rows.any())

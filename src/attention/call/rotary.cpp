@@ -220,6 +220,7 @@ RotaryPair pair_of(const Rotary& r, int64_t head_dim, int64_t i) noexcept {
 void take_positions(const char* name, const Rotary& rotary, const RotaryPositions& positions,
                     int64_t pairs, Shape leading, int64_t length, int64_t counted, DType dtype,
                     RowPositions& taken) {
+  taken = {};
   taken.start = positions.start, taken.step = positions.step;
   const TensorView& values = positions.values;
   const int axes = axes_of(rotary);

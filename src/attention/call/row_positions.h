@@ -6,13 +6,15 @@
 
 namespace rapt {
 
-// A tensor [batch ..., rows, own], addressed by head and row.
+// A tensor [batch ..., rows, own], addressed by head and row. Its members, and those of
+// RowPositions, have no initial values, because most calls rotate nothing: take_positions() sets
+// all.
 struct PerRow {
-  const void* data = nullptr;
-  DType dtype = DType::i64;
-  int rank = 0;                    // number of batch dimensions
+  const void* data;
+  DType dtype;
+  int rank;                        // number of batch dimensions
   int64_t lead_strides[kMaxRank];  // [rank]; 0: equal for all indices
-  int64_t row_stride = 0, own_stride = 0;
+  int64_t row_stride, own_stride;
 
   // Offset in elements of the rows of the head at `index`.
   int64_t offset_of(const int64_t* index) const noexcept {
@@ -27,7 +29,7 @@ struct PerRow {
 // The positions of rows, and the caller's caches of cosines and sines, if given.
 struct RowPositions {
   PerRow values;  // data null: start + step i
-  int64_t start = 0, step = 1;
+  int64_t start, step;
   PerRow cos_cache, sin_cache;  // data null: none
 
   // Whether rotations differ along a leading dimension.

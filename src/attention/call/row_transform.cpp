@@ -4,6 +4,7 @@
 
 #include "attention/call/rotary.h"
 #include "base/check_argument.h"
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -90,14 +91,15 @@ void take_copy(Problem& p) {
 
 void take_row_transform(const AttentionOptions& options, Problem& p) {
   RowTransform& c = p.rows;
-  if (options.cosine) {
+  if (rare(options.cosine.has_value())) {
     check_argument("cosine", [&] { check_parameters(Cosine::kDeclaration, &*options.cosine); });
     c.cosine = c.transforms_key = true;
     c.epsilon = options.cosine->epsilon;
   }
   check_use(options.rotary);
-  if (options.rotary.embedding) check_argument("rotary", [&] { take_rotary(options.rotary, p); });
-  if (!c.transforms_key) return;
+  if (rare(options.rotary.embedding != nullptr))
+    check_argument("rotary", [&] { take_rotary(options.rotary, p); });
+  if (!rare(c.transforms_key)) return;
   take_copy(p);
   const int64_t copy[] = {c.transformed_matrices, p.k_len, p.head_dim};
   check_argument("key", [&] { element_count(copy); });  // throws

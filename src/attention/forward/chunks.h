@@ -16,6 +16,7 @@
 // Source: the parts of keys are those of Dao et al. 2023, "Flash-Decoding for long-context
 // inference". The code is in the header because it is a template over E.
 #include "attention/tiles/score_tiles.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -44,7 +45,7 @@ struct ChunkPlaces {
 
   void reserve(ScratchPlan<E>& plan, bool with_entropy) {
     const Tiling& t = plan.tiling;
-    if (t.chunks == 1) return;
+    if (!rare(t.chunks > 1)) return;
     const int64_t state_rows = plan.kernels.normalizer.state_rows, dims = plan.problem.value_dim;
     if (!t.splits()) {
       plan.worker.place(state, {plan.unit, state_rows});
@@ -88,7 +89,7 @@ class ChunkedRows {
   // Sums the rows of tiles that have begun. add(keys) adds these keys to the sums of each tile.
   template <class Add>
   void sum(QueryTile<E>* tile, int64_t count, const Add& add) noexcept {
-    if (!n_.merge || tiles_.sequence().k_len <= kChunkKeys) {
+    if (!rare(n_.merge && tiles_.sequence().k_len > kChunkKeys)) {
       add(kAllKeys);
       return;
     }

@@ -9,6 +9,7 @@
 #include "attention/forward/saved_state.h"
 #include "attention/tiles/prepare_keys.h"
 #include "attention/tiles/tile_rows.h"
+#include "base/rare.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -35,10 +36,10 @@ class Forward {
     QueryTile<E>* const tile = tiles_.at(layout_.tiles);
     const int64_t count = begin_tiles(select(unit), tile);
     for (int64_t i = 0; i < count; ++i) begin_row(tile[i]);
-    if (n_.settle) {
+    if (rare(n_.settle != nullptr)) {
       settle_rows(tile, count);
     } else {
-      if (n_.whole_row) solve_rows(tile, count);
+      if (rare(n_.whole_row)) solve_rows(tile, count);
       chunks_.sum(tile, count, [&](KeyRange keys) { add_keys(tile, count, keys); });
     }
     if (tiles_.stopped()) return;
@@ -73,11 +74,11 @@ class Forward {
     const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in one turn
     int64_t head = unit < units ? 0 : unit / units;
     int64_t within = unit - head * units, sequence = 0;
-    if (t.heads_in_turn > 1) {
+    if (rare(t.heads_in_turn > 1)) {
       head = head * t.heads_in_turn + within % t.heads_in_turn;
       within /= t.heads_in_turn;
     }
-    if (p_.query_starts) {
+    if (rare(p_.query_starts != nullptr)) {
       const int64_t* const starts = call_.at(layout_.unit_starts);
       sequence = std::upper_bound(starts, starts + p_.sequences, within) - starts - 1;
       within -= starts[sequence];
@@ -103,7 +104,7 @@ class Forward {
                                                          : nullptr,
                        .attended = 0});
     top_.begin(tile);
-    if (n_.settle) sparse_.open(tile);
+    if (rare(n_.settle != nullptr)) sparse_.open(tile);
     chunks_.begin(tile);
   }
 
@@ -146,11 +147,11 @@ class Forward {
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     // Normalisers of the catalogue turn a score of -inf into weight 0; a custom one may not.
-    if (n_.custom && keys.partial)
+    if (rare(n_.custom) && keys.partial)
       call_.kernels.table.dropout.keep(tile.hooks.scores, keys.bits, keys.positions.count,
                                        tile.queries, E(1));
     if (tile.hooks.zero && !tile.hooks.rescale) return;
-    if (p_.drop_below > 0) drop(tile);
+    if (rare(p_.drop_below > 0)) drop(tile);
     add_values(tile, block, keys, tile.output_t);
     tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions, keys.positions,
                                  keys.allowed(), tile.output_t);
@@ -168,18 +169,18 @@ class Forward {
     const RouteKernels<E>& route = call_.kernels.route;
     const int64_t first = keys.positions.start - block.begin, count = keys.positions.count;
     // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
-    const bool of_bits = keys.partial && !tiles_.blocks().finite(block);
+    const bool of_bits = rare(keys.partial) && !tiles_.blocks().finite(block);
     RowRuns runs;
     const void* const value = tiles_.blocks().values_of(block, first, count, runs);
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
     const E* const exact_weights = tile.hooks.scores;
     const void* weights = exact_weights;
-    if (route.round_weights) {
+    if (rare(route.round_weights != nullptr)) {
       void* rounded = tiles_.at(layout_.rounded);
       route.round_weights(exact_weights, count, tile.queries, rounded);
       weights = rounded;
     }
-    if (of_bits)
+    if (rare(of_bits))
       route.output_of_bits(weights, keys.bits, value, block.value_stride, count, p_.value_dim,
                            rescale, tile.queries, output);
     else
@@ -203,7 +204,7 @@ class Forward {
         if ((tile.attended >> i & 1) && result.statistic[i] == -E(__builtin_inf()) &&
             !(result.inverse[i] - result.inverse[i] == 0))
           result.statistic[i] = static_cast<E>(__builtin_nan(""));
-    if (p_.drop_below > 0) {
+    if (rare(p_.drop_below > 0)) {
       const auto factor = static_cast<E>(p_.kept_factor());
       for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
     }
@@ -216,7 +217,7 @@ class Forward {
             zero_if_unattended && !(tile.attended >> i & 1) ? E(0) : column[i];
     };
     if (result.statistic) store_column(o.statistic, result.statistic, false);
-    if (result.entropy) store_column(o.entropy, result.entropy, true);
+    if (rare(result.entropy != nullptr)) store_column(o.entropy, result.entropy, true);
     if (call_.captures.second_pass())
       for (int r = 0; r < n_.state_rows; ++r)
         std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
@@ -303,7 +304,7 @@ Pass<E> forward_pass(const ForwardCall<E>& call) {
 template <class E>
 void write_starts(const ForwardCall<E>& call, const ForwardLayout<E>& layout) {
   const Problem& p = call.problem;
-  if (!p.query_starts) return;
+  if (!rare(p.query_starts != nullptr)) return;
   int64_t* const units = call.at(layout.unit_starts);
   int64_t* const blocks = layout.block_starts.in_or_null(call.workspace);
   int64_t unit = 0, block = 0;
@@ -324,7 +325,7 @@ void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
   write_starts(call, layout);
   prepare_keys(call, context);
   const PassInput<E> in{call, layout, context.cancel};
-  const bool splits = call.tiling.splits(), second = call.captures.second_pass();
+  const bool splits = rare(call.tiling.splits()), second = call.captures.second_pass();
   Pass<E> passes[5] = {splits ? parts_pass(call) : forward_pass(call)};
   size_t count = 1;
   if (splits) passes[count++] = merge_pass(call);

@@ -6,6 +6,7 @@
 #include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/sparse_rows.h"
 #include "attention/forward/top_scores.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -34,12 +35,12 @@ struct ForwardLayout {
 
   void reserve_units(ScratchPlan<E>& plan, const Captures& captures) {
     const Problem& p = plan.problem;
-    if (p.query_starts) plan.call.place(unit_starts, {p.sequences + 1});
+    if (rare(p.query_starts != nullptr)) plan.call.place(unit_starts, {p.sequences + 1});
     plan.worker.place(tiles, {plan.tiles});
     plan.worker.place(output_t, {plan.unit, p.value_dim});
-    if (plan.kernels.route.rounds())
+    if (rare(plan.kernels.route.rounds()))
       plan.worker.place(rounded, {plan.tiling.block_keys, plan.tile * plan.weight_bytes()});
-    if (captures.entropy) plan.worker.place(entropy, {plan.unit});
+    if (rare(captures.entropy)) plan.worker.place(entropy, {plan.unit});
   }
 
   void reserve_second_passes(ScratchPlan<E>& plan, const Captures& captures) {
@@ -71,9 +72,9 @@ ForwardLayout<E> forward_layout(const CheckedCall& call, const Captures& capture
   layout.score_tiles.reserve_walk(plan);
   layout.chunks.reserve(plan, captures.entropy);
   layout.pipeline.reserve(plan);
-  if (kernels.normalizer.settle) layout.sparse.reserve(plan, keys);
-  if (captures.top_k > 0) layout.top.reserve(plan, captures.top_k, keys);
-  if (captures.kept) layout.kept.reserve(plan, captures);
+  if (rare(kernels.normalizer.settle != nullptr)) layout.sparse.reserve(plan, keys);
+  if (rare(captures.top_k > 0)) layout.top.reserve(plan, captures.top_k, keys);
+  if (rare(captures.kept)) layout.kept.reserve(plan, captures);
   layout.reserve_second_passes(plan, captures);
   layout.score_tiles.workers = plan.call.repeat(plan.worker, tiling.workers);
   layout.bytes = plan.call.total();

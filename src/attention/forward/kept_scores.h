@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "attention/tiles/tile_rows.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -52,7 +53,7 @@ class KeptScores {
         places_(places),
         tiles_(tiles),
         used_(call.captures.kept) {
-    if (!used_) return;
+    if (!rare(used_)) return;
     const RequestedWeights& w = call.captures.weights;
     returns_scores_ = w.wanted && w.stage == WeightsStage::scores;
     finds_weights_ = call.captures.received || !returns_scores_;
@@ -70,7 +71,7 @@ class KeptScores {
 
   // Before the first block of the nth tile of a work unit.
   void begin(QueryTile<E>& tile, int64_t n) noexcept {
-    if (!used_) return;
+    if (!rare(used_)) return;
     if (finds_weights_ && places_.bits.exists()) {
       tile.unmasked = tiles_.at(places_.bits, n);
       std::fill_n(tile.unmasked, p_.k_len, uint64_t{0});
@@ -84,7 +85,7 @@ class KeptScores {
 
   // Keeps the masked scores of a tile.
   void add(const QueryTile<E>& tile, const TileKeys& keys) noexcept {
-    if (!used_) return;
+    if (!rare(used_)) return;
     const Positions& at = keys.positions;
     if (tile.unmasked)
       for (int64_t j = 0; j < at.count; ++j)
@@ -103,7 +104,7 @@ class KeptScores {
   // computes each weight from its score and its query's state alone, so the keys of a query fill
   // the lanes: they need no transposition, and no lane is empty.
   void finish(QueryTile<E>& tile) noexcept {
-    if (!used_ || !finds_weights_) return;
+    if (!rare(used_) || !finds_weights_) return;
     const int64_t block = call_.tiling.block_keys, some = block * table_.lanes;
     const int64_t begin = tile.range.begin / block * block;
     const int64_t end =
@@ -122,7 +123,7 @@ class KeptScores {
   // in double.
   void sum_received() noexcept {
     const Operand& out = call_.outputs.received;
-    if (!used_ || !out.data) return;
+    if (!rare(used_) || !out.data) return;
     const int64_t queries = p_.head_queries(), lanes = std::min<int64_t>(table_.lanes, queries);
     const int64_t widest = int64_t{call_.tiling.long_vectors} * table_.lanes;
     const int last = p_.leading_rank - 1;

@@ -8,6 +8,7 @@
 // are not finite together with masked-out pairs or a bias (-inf in it masks pairs out). The code is
 // in the header because it is a template over E.
 #include "attention/tiles/score_tiles.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -19,7 +20,7 @@ struct PipelinePlaces {
   Place<E> block_max, factor;  // [2][tile queries]
 
   void reserve(ScratchPlan<E>& plan) {
-    if (!plan.kernels.stage) return;
+    if (!rare(plan.kernels.stage != nullptr)) return;
     const int64_t keys = plan.tiling.block_keys;
     plan.worker.place(scores, {keys, plan.tile});
     plan.worker.place(rounded, {2, keys * plan.tile * plan.weight_bytes()});
@@ -35,7 +36,7 @@ class PipelinedTiles {
                  ScoreTiles<E>& tiles) noexcept
       : call_(call), p_(call.problem), route_(call.kernels.route), places_(places), tiles_(tiles) {}
 
-  bool used() const noexcept { return call_.kernels.stage != nullptr; }
+  bool used() const noexcept { return rare(call_.kernels.stage != nullptr); }
 
   // Adds weights times values of the key blocks within `within` to the outputs of the tiles.
   // apply_alone(tile, block, keys) adds an item outside the pipeline. Its scores have been

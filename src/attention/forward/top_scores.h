@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "attention/tiles/score_tiles.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -51,7 +52,7 @@ class TopScores {
         kernels_(call.kernels.table.captures),
         tiles_(tiles) {}
 
-  bool wanted() const noexcept { return top_k_ > 0; }
+  bool wanted() const noexcept { return rare(top_k_ > 0); }
 
   // Empties the lists of a tile, before its first block.
   void begin(const QueryTile<E>& tile) noexcept {

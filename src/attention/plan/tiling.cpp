@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/plan/key_matrices.h"
+#include "base/rare.h"
 
 namespace rapt {
 namespace {
@@ -32,7 +33,7 @@ constexpr int64_t kBytesAtWork = 512 << 10;
 constexpr int64_t kUnitsPerWorker = 8;
 
 int64_t count_units(const Problem& p, int64_t unit_queries) {
-  if (!p.query_starts) return ceil_div(p.q_len, unit_queries);
+  if (!rare(p.query_starts != nullptr)) return ceil_div(p.q_len, unit_queries);
   int64_t units = 0;
   for (int64_t s = 0; s < p.sequences; ++s) units += ceil_div(p.sequence(s).q_len, unit_queries);
   return units;
@@ -43,7 +44,7 @@ int64_t count_units(const Problem& p, int64_t unit_queries) {
 // others find them in the cache (docs/decisions/bias_in_parts.md).
 int64_t heads_of_a_bias(const Problem& p) {
   int64_t heads = 1;
-  if (!p.has_bias || p.bias.row_stride == 0) return heads;
+  if (!rare(p.has_bias) || p.bias.row_stride == 0) return heads;
   for (int i = p.leading_rank; i-- > 0 && p.bias.lead_strides[i] == 0;) heads *= p.leading[i];
   return std::max<int64_t>(heads, 1);
 }
@@ -148,7 +149,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& wor
   const int64_t units = p.heads * t.units_per_head;
   t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic && !p.pages.used() &&
                   units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
-  if (t.packs_ahead) {
+  if (rare(t.packs_ahead)) {
     const int64_t stride = packed_stride(p.head_dim, t.step) + packed_stride(p.value_dim, t.step);
     t.blocks_at_work = std::clamp<int64_t>(
         kBytesAtWork / (stride * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);

@@ -14,6 +14,7 @@
 
 #include "attention/call/captures.h"
 #include "attention/plan/variant_kernels.h"
+#include "base/rare.h"
 #include "threads/workers.h"
 
 namespace rapt {
@@ -94,12 +95,12 @@ struct Tiling {
     // Small calls cut thrice; a division takes as long as ten additions.
     const int more = vectors_of_grain(), most = max_vectors >> __builtin_ctz(more);
     const auto count = static_cast<int>(grains(rows));
-    if (group_vectors > 0 && count > 0) {
+    if (rare(group_vectors > 0) && count > 0) {
       const int whole = (count - 1) / (group_vectors / more);
       const int last = count * more - whole * group_vectors;
       return {whole + 1, last, whole, group_vectors - last};
     }
-    if (count <= most) return {count > 0, count * more, 0, more};
+    if (!rare(count > most)) return {count > 0, count * more, 0, more};
     const int widest = count <= 2 * most ? most : long_vectors / more;
     const int tiles = (count + widest - 1) / widest;
     return {tiles, count / tiles * more, count % tiles, more};
@@ -151,7 +152,7 @@ Tiling tiling_of_products(const Kernels<E>& kernels) {
 
 // The longest sequence of a call, by queries or by keys; `whole`: of a call that is not packed.
 inline int64_t longest_sequence(const Problem& p, int64_t Sequence::*length, int64_t whole) {
-  if (!p.query_starts) return whole;
+  if (!rare(p.query_starts != nullptr)) return whole;
   int64_t most = 0;
   for (int64_t s = 0; s < p.sequences; ++s) most = std::max(most, p.sequence(s).*length);
   return most;

@@ -49,10 +49,10 @@ void write_relative(const ForwardCall<E>& call, const RelativePlaces<E>& places)
 
 // The distance table of a head.
 struct DistanceTable {
-  const Operand* rows = nullptr;
-  std::byte* begin = nullptr;  // null: no table
-  int64_t dims = 0;
-  int64_t finite_begin = 0, finite_end = 0;  // rows that are known to be finite
+  const Operand* rows;
+  std::byte* begin;  // null: no table
+  int64_t dims;
+  int64_t finite_begin, finite_end;  // rows that are known to be finite
 };
 
 template <class E>
@@ -70,7 +70,7 @@ class DistanceProducts {
   // The table of a head; without data if `there` is false.
   DistanceTable table(bool there, const Operand& rows, int64_t dims,
                       const int64_t* index) const noexcept {
-    return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims};
+    return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims, 0, 0};
   }
   const DistanceRows& rows() const noexcept { return rows_; }
   int64_t width_of(int vectors) const noexcept { return vectors * kernels_.table.lanes; }

@@ -59,9 +59,10 @@ class CachedRows {
            (run.page * page_stride_ + run.row * first_.row_stride) * size_of(first_.dtype);
   }
 
-  const KeyPages* pages_ = nullptr;
-  RowsAt first_ = {};
-  int64_t page_stride_ = 0, sequence_ = 0;
+  // Unset where keys lie in no cache.
+  const KeyPages* pages_;
+  RowsAt first_;
+  int64_t page_stride_, sequence_;
 };
 
 }  // namespace rapt

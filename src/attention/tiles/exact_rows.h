@@ -12,13 +12,14 @@
 // header because it is a template over E.
 #include "attention/plan/scratch_plan.h"
 #include "attention/rows/row_transformer.h"
+#include "base/rare.h"
 
 namespace rapt {
 
 // One bit per key of a block.
 struct BlockBits {
   uint64_t words[2] = {};
-  bool any() const noexcept { return (words[0] | words[1]) != 0; }
+  bool any() const noexcept { return rare((words[0] | words[1]) != 0); }
   bool operator[](int64_t i) const noexcept { return words[i >> 6] >> (i & 63) & 1; }
   // The bits of `count` keys from `first` on, moved to the front.
   BlockBits part(int64_t first, int64_t count) const noexcept {
@@ -38,7 +39,7 @@ struct ExactPlaces {
   Place<E> scores;   // [block_keys][tile queries]
 
   void reserve(ScratchPlan<E>& plan) {
-    if (!plan.kernels.route.find_outside) return;
+    if (!rare(plan.kernels.route.find_outside != nullptr)) return;
     const int64_t dims = std::max(plan.problem.head_dim, plan.problem.value_dim);
     const int64_t keys = plan.tiling.block_keys;
     plan.worker.place(query_t, {dims, plan.tile});
@@ -54,7 +55,7 @@ class ExactRows {
       : table_(kernels.table), route_(kernels.route), places_(places), scratch_(scratch) {}
 
   // Whether the route has elements that it cannot multiply.
-  bool used() const noexcept { return route_.find_outside != nullptr; }
+  bool used() const noexcept { return rare(route_.find_outside != nullptr); }
 
   // Bit i: row i has an element that the route cannot multiply. At most 128 rows.
   BlockBits find(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {

@@ -6,6 +6,7 @@
 
 #include "attention/tiles/group_rows.h"
 #include "attention/tiles/query_tile.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -17,7 +18,7 @@ struct GroupPlaces {
 
   void reserve(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
-    if (p.group_heads == 1) return;
+    if (!rare(p.group_heads > 1)) return;
     const int64_t lane_count = plan.tiling.lanes, block_keys = plan.tiling.block_keys;
     const int64_t padded = (p.head_queries() + lane_count - 1) & -lane_count;
     plan.worker.place(lanes, {std::max<int64_t>(block_keys * padded,
@@ -36,7 +37,7 @@ class GroupLanes {
   GroupLanes(const ForwardCall<E>& call, const GroupPlaces<E>& places, std::byte* scratch) noexcept
       : call_(call), p_(call.problem), places_(places), scratch_(scratch) {}
 
-  bool used() const noexcept { return p_.group_heads > 1; }
+  bool used() const noexcept { return rare(p_.group_heads > 1); }
   // Selects a group: a head of the grouped call. `head` must outlive its use.
   void begin_head(const Head& head) noexcept { group_ = &head; }
 

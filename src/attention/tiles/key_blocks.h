@@ -2,9 +2,12 @@
 // The rows of a key block in the form that the products read: in the caller's memory, packed once
 // per call (packed_keys.h), or packed into the worker's scratch one block at a time. The code is in
 // the header because it is a template over E.
+#include <new>
+
 #include "attention/tiles/cached_rows.h"
 #include "attention/tiles/packed_keys.h"
 #include "attention/tiles/query_tile.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -25,7 +28,7 @@ struct KeyBlockPlaces {
   void reserve(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
     const RouteKernels<E>& route = plan.kernels.route;
-    if (plan.tiling.packs_ahead) {
+    if (rare(plan.tiling.packs_ahead)) {
       packed_key.reserve(plan, p.key, p.head_dim);
       packed_value.reserve(plan, p.value, p.value_dim);
       return;
@@ -35,8 +38,9 @@ struct KeyBlockPlaces {
       plan.worker.place(cached_key, {keys, plan.stored_bytes(p.head_dim)});
       plan.worker.place(cached_value, {keys, plan.stored_bytes(p.value_dim)});
     }
-    if (!keys_in_place(p, route)) plan.worker.place(key, {keys, plan.packed_bytes(p.head_dim)});
-    if (!values_in_place(p, route))
+    if (rare(!keys_in_place(p, route)))
+      plan.worker.place(key, {keys, plan.packed_bytes(p.head_dim)});
+    if (rare(!values_in_place(p, route)))
       plan.worker.place(value, {keys, plan.packed_bytes(p.value_dim)});
   }
 };
@@ -78,13 +82,14 @@ class KeyBlocks {
   // scratch and remain until the next call of the same function; those of values until finite().
   const void* keys_of(const KeyBlock& block, int64_t first, int64_t count,
                       RowRuns& runs) const noexcept {
-    if (!route_.reads_runs) return block.key + first * block.key_stride * route_.element_size;
+    if (!rare(route_.reads_runs)) return block.key + first * block.key_stride * route_.element_size;
     return runs_of(keys_, cached_keys_, block.begin + first, count, p_.head_dim,
                    call_.layout.blocks.cached_key, runs);
   }
   const void* values_of(const KeyBlock& block, int64_t first, int64_t count,
                         RowRuns& runs) const noexcept {
-    if (!route_.reads_runs) return block.value + first * block.value_stride * route_.element_size;
+    if (!rare(route_.reads_runs))
+      return block.value + first * block.value_stride * route_.element_size;
     return runs_of(values_, cached_values_, block.begin + first, count, p_.value_dim,
                    call_.layout.blocks.cached_value, runs);
   }
@@ -108,28 +113,37 @@ class KeyBlocks {
       block.value_outside = packed_values_.outside(begin, count);
       return block;
     }
-    if (route_.reads_runs) return block;
-    block.key_rows = rows_of_keys(begin, count);
+    if (rare(route_.reads_runs)) return block;
     const RowsAt& key = block.key_rows;
+    // Built in place: a copy would wait for the stores of its members.
+    if (!p_.pages.used())
+      new (&block.key_rows) RowsAt(keys_.from(begin));
+    else
+      block.key_rows =
+          cached_keys_.rows(begin, count, p_.head_dim, call_.layout.blocks.cached_key.in(scratch_));
     block.key = key.data, block.key_stride = key.row_stride;
-    if (!keys_in_place(p_, route_)) {
+    if (rare(!keys_in_place(p_, route_))) {
       std::byte* const packed = call_.layout.blocks.key.in(scratch_);
       block.key_stride = packed_stride(p_.head_dim, route_.step);
       pack(block, key, p_.head_dim, route_.pack_keys, packed, block.key_stride);
       block.key = packed;
     }
-    block.key_outside = exact_.find(key, count, p_.head_dim);
+    if (exact_.used()) block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
-    block.value_rows = rows_of_values(begin, count);
     const RowsAt& value = block.value_rows;
+    if (!p_.pages.used())
+      new (&block.value_rows) RowsAt(values_.from(begin));
+    else
+      block.value_rows = cached_values_.rows(begin, count, p_.value_dim,
+                                             call_.layout.blocks.cached_value.in(scratch_));
     block.value = value.data, block.value_stride = value.row_stride;
-    if (!values_in_place(p_, route_)) {
+    if (rare(!values_in_place(p_, route_))) {
       std::byte* const packed = call_.layout.blocks.value.in(scratch_);
       block.value_stride = packed_stride(p_.value_dim, route_.step);
       pack(block, value, p_.value_dim, route_.pack_values, packed, block.value_stride);
       block.value = packed;
     }
-    block.value_outside = exact_.find(value, count, p_.value_dim);
+    if (exact_.used()) block.value_outside = exact_.find(value, count, p_.value_dim);
     return block;
   }
 
@@ -177,16 +191,6 @@ class KeyBlocks {
         runs[n] = {rows.from(begin + n * kRunRows).data, rows.row_stride};
     }
     return runs;
-  }
-  RowsAt rows_of_keys(int64_t begin, int64_t count) const noexcept {
-    if (!p_.pages.used()) return keys_.from(begin);
-    return cached_keys_.rows(begin, count, p_.head_dim,
-                             call_.layout.blocks.cached_key.in(scratch_));
-  }
-  RowsAt rows_of_values(int64_t begin, int64_t count) const noexcept {
-    if (!p_.pages.used()) return values_.from(begin);
-    return cached_values_.rows(begin, count, p_.value_dim,
-                               call_.layout.blocks.cached_value.in(scratch_));
   }
 
   const ForwardCall<E>& call_;

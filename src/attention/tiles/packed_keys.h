@@ -9,6 +9,7 @@
 #include "attention/plan/forward_call.h"
 #include "attention/plan/key_matrices.h"
 #include "attention/tiles/exact_rows.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -36,8 +37,9 @@ template <class E>
 class PackedRows {
  public:
   PackedRows(const ForwardCall<E>& call, const Operand& rows, const PackedPlaces& places) noexcept
-      : used_(call.tiling.packs_ahead), rank_(call.problem.leading_rank) {
-    if (!used_) return;  // saves small calls the divisions below
+      : used_(call.tiling.packs_ahead) {
+    if (!used()) return;  // saves small calls the divisions below
+    rank_ = call.problem.leading_rank;
     step_ = call.tiling.step;
     rows_ = packed_rows(call.problem, step_);
     matrices_ = KeyMatrices(call.problem, rows);
@@ -45,12 +47,12 @@ class PackedRows {
     packed_ = call.at(places.rows);
     outside_ = places.outside.in_or_null(call.workspace);
   }
-  bool used() const noexcept { return used_; }
+  bool used() const noexcept { return rare(used_); }
   const KeyMatrices& matrices() const noexcept { return matrices_; }
 
   // Selects a sequence of a head.
   void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence) noexcept {
-    if (used_) select(matrices_.of(index, rank_), key_begin, sequence);
+    if (used()) select(matrices_.of(index, rank_), key_begin, sequence);
   }
   void select(int64_t matrix, int64_t key_begin, int64_t sequence) noexcept {
     first_ = matrix * rows_ + packed_begin(key_begin, sequence, step_);
@@ -73,11 +75,12 @@ class PackedRows {
 
  private:
   bool used_;
+  // Set if it is used.
   int rank_;
-  int64_t step_ = 1, rows_ = 0, row_bytes_ = 0, first_ = 0;
+  int64_t step_, rows_, row_bytes_, first_;
   KeyMatrices matrices_;
-  std::byte* packed_ = nullptr;
-  uint32_t* outside_ = nullptr;
+  std::byte* packed_;
+  uint32_t* outside_;
 };
 
 template <class E>

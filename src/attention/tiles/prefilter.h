@@ -11,6 +11,7 @@
 
 #include "attention/plan/forward_call.h"
 #include "attention/plan/key_matrices.h"
+#include "base/rare.h"
 #include "kernels/prefilter/prefilter.h"
 
 namespace rapt {
@@ -34,7 +35,7 @@ struct PrefilterPlaces {
 
   void reserve(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
-    if (!plan.kernels.prefilter) return;
+    if (!rare(plan.kernels.prefilter != nullptr)) return;
     const int64_t all = KeyMatrices(p, p.key).count * prefilter_rows(p.k_len);
     plan.call.place(keys, {all, prefilter_dims(p.head_dim)});
     plan.call.place(groups, {all / kPrefilterGroup});
@@ -66,7 +67,7 @@ class Prefilter {
     groups_ = call.at(call.layout.prefilter.groups);
   }
 
-  bool used() const noexcept { return kernels_ != nullptr; }
+  bool used() const noexcept { return rare(kernels_ != nullptr); }
 
   // Selects the keys of a head; `begin` is the row of the first one.
   void begin_head(const int64_t* index, int64_t begin) noexcept {

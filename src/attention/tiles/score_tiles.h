@@ -23,6 +23,7 @@
 #include "attention/tiles/route_thread.h"
 #include "attention/tiles/tile_keys.h"
 #include "attention/tiles/tile_places.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -59,10 +60,10 @@ class ScoreTiles {
     bound_masks_ = BoundMasks(call_.masks, place_, layout_.masks.in_or_null(scratch_));
     query_ = query_row(p_.query, 0);
     blocks_.begin_head(index_, sequence_, sequence, rows_at(call_.key, 0), rows_at(p_.value, 0));
-    if (p_.has_bias) bias_ = BiasRows(p_.bias, row_of(p_.bias, 0));
+    if (rare(p_.has_bias)) bias_ = BiasRows(p_.bias, row_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
     group_.begin_head(place_);
-    if (p_.query.run_rows != 0) query_ = group_.gather_queries(query_);
+    if (rare(p_.query.run_rows != 0)) query_ = group_.gather_queries(query_);
     prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
@@ -134,7 +135,7 @@ class ScoreTiles {
   // Query rows before the row transform: in the caller's memory, or those that begin_head() copied.
   RowsAt original_queries(Positions at) const noexcept {
     const Operand& q = p_.query;
-    const bool dense = q.run_rows != 0;
+    const bool dense = rare(q.run_rows != 0);
     const int64_t stride = dense ? p_.head_dim : q.row_stride;
     return {query_ + at.start * stride * size_of(q.dtype), q.dtype, stride * at.step,
             dense ? 1 : q.dim_stride};
@@ -242,7 +243,7 @@ class ScoreTiles {
   // normaliser has collected so far.
   const E* bounds_of(const QueryTile<E>& tile, const E* statistic, const E* delta,
                      E* bounds) const noexcept {
-    if (!tile.prefilter.rounded) return nullptr;
+    if (!rare(tile.prefilter.rounded != nullptr)) return nullptr;
     n_.bounds(call_.normalizer_object, tile.hooks, statistic, delta, bounds);
     close_rows(tile, statistic ? ~uint64_t{0} : tile.hooks.kept.open, bounds);
     return bounds;
@@ -276,7 +277,7 @@ class ScoreTiles {
     const Positions keys = tile_keys.positions;
     const int64_t first = keys.start - block.begin;
     begin_scores(tile, keys, scores, row(kBlockMax));
-    if (bounds &&
+    if (rare(bounds != nullptr) &&
         prefilter_.scores(tile.prefilter, tile.vectors, tile.queries, keys, bounds, tile.query_t,
                           block.key + first * block.key_stride * route_.element_size,
                           block.key_stride, scores, row(kBlockMax)))
@@ -285,13 +286,13 @@ class ScoreTiles {
     const int64_t some = bias_.needs_prefetch() ? bias_.keys_per_prefetch(route_.step) : keys.count;
     RowRuns runs;
     for (int64_t j = 0; j < keys.count; j += some) {
-      if (bias_.needs_prefetch()) bias_.prefetch(tile.positions, keys, j, j + some);
+      if (rare(bias_.needs_prefetch())) bias_.prefetch(tile.positions, keys, j, j + some);
       const int64_t count = std::min(some, keys.count - j);
       route_.products[tile.vectors - 1].scores(
           tile.query_t, blocks_.keys_of(block, first + j, count, runs), block.key_stride, count,
           p_.head_dim, factor_, scores + j * tile.queries, row(kBlockMax));
     }
-    if (tile.outside != 0 || block.key_outside.any())
+    if (rare(tile.outside != 0) || block.key_outside.any())
       exact_.replace_scores(
           tile.rows, tile.positions.count, tile.outside,
           p_.pages.used() ? block.key_rows.from(first) : rows_at(call_.key, keys.start), keys.count,
@@ -302,7 +303,7 @@ class ScoreTiles {
           tile.position_t,
           {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
           factor_, tile.vectors, tile.positions, keys, scores, row(kBlockMax));
-    if (natural_units_) apply_scores_and_bias(tile, tile_keys, row(kBlockMax), before, keep);
+    if (rare(natural_units_)) apply_scores_and_bias(tile, tile_keys, row(kBlockMax), before, keep);
   }
 
   // Turns the tile's scores into final weights. Masked-out pairs have weight 0, even in a row with
@@ -419,12 +420,11 @@ class ScoreTiles {
     tile.hooks.key_positions = keys;
   }
 
-  // Sets complete scores of masked-out pairs to -inf, and records which queries have attended to a
-  // key.
+  // Sets scores of masked-out pairs to -inf, and records which queries have attended to a key.
   void mask_scores(QueryTile<E>& tile, const TileKeys& keys, E* block_max) noexcept {
     const int64_t count = keys.positions.count;
     uint64_t attended = low_bits(tile.positions.count);
-    if (keys.partial) {
+    if (rare(keys.partial)) {
       table_.exclude(tile.hooks.scores, keys.bits, count, tile.queries, block_max);
       attended = 0;
       for (int64_t j = 0; j < count; ++j) attended |= keys.bits[j];

@@ -4,6 +4,7 @@
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/group_lanes.h"
 #include "attention/tiles/key_blocks.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -31,7 +32,7 @@ struct TilePlaces {
   void reserve(ScratchPlan<E>& plan) {
     const Tiling& t = plan.tiling;
     plan.worker.place(rows, {kTileRows, t.max_vectors * t.lanes});
-    if (plan.problem.drop_below > 0) plan.worker.place(kept, {t.block_keys});
+    if (rare(plan.problem.drop_below > 0)) plan.worker.place(kept, {t.block_keys});
     plan.worker.place_if(plan.mask_slots > 0, masks, {plan.mask_slots});
     row_transform.reserve(plan.problem, plan.kernels.table, plan.call, plan.worker);
     relative.reserve(plan);
@@ -43,7 +44,7 @@ struct TilePlaces {
   void reserve_walk(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
     plan.worker.place(query_t, {plan.unit, plan.query_bytes(p.head_dim)});
-    if (p.rows.adds_biases)
+    if (rare(p.rows.adds_biases))
       plan.worker.place(position_t, {plan.unit, plan.query_bytes(p.head_dim)});
     plan.worker.place_if(p.rows.any(), transformed_query,
                          {plan.unit, plan.stored_bytes(p.head_dim)});
