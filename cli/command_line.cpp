@@ -101,7 +101,11 @@ const Command* CommandLine::read(std::vector<std::string> words) {
     read_command();
     throw;
   }
-  if (const Command* command = read_command()) return command;
+  if (const Command* command = read_command()) {
+    refuse_unknown(*command->app);
+    refuse_empty(*command->app);
+    return command;
+  }
   const std::vector<std::string> extras = root_.remaining();
   if (!extras.empty() && extras.front().rfind('-', 0) != 0)
     refuse_command(extras.front(), commands_);

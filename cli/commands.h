@@ -9,8 +9,9 @@ namespace rapt::cli {
 // A subcommand, ready once its options are parsed. Both functions may throw anything.
 struct Command {
   CLI::App* app;
-  // Rejects errors in the arguments themselves. Opens no file, prints nothing and computes nothing,
-  // so that a typing error is reported before any long reading.
+  // Rejects errors in the arguments themselves; CommandLine::read() has rejected unknown options
+  // and empty values. Opens no file, prints nothing and computes nothing, so that a typing error is
+  // reported before any long reading.
   std::function<void()> check;
   std::function<void()> run;  // after check()
 };

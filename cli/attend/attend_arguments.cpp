@@ -7,7 +7,6 @@
 
 #include "check/problem/mask_spec.h"
 #include "cli/attend/attend_gradients.h"
-#include "cli/input/arguments.h"
 #include "cli/input/bias_order.h"
 #include "cli/input/choices.h"
 #include "cli/input/tensor_input.h"
@@ -345,8 +344,6 @@ void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
   arguments.stats = app.get_option("--stats")->count() > 0;
   arguments.has_cosine = app.get_option("--cosine")->count() > 0;
   arguments.has_rotary = app.get_option("--rotary")->count() > 0;
-  refuse_unknown(app);
-  refuse_empty(app);
   check_together(arguments);
 }
 

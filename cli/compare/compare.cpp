@@ -66,7 +66,7 @@ Command add_compare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("compare", "methods against exact attention");
   const auto arguments = arguments_of<CompareArguments>(*app);
   add_compare_options(*app, *arguments);
-  return {app, [app, arguments] { check_compare_usage(*app, *arguments); },
+  return {app, [arguments] { check_compare_usage(*arguments); },
           [arguments] { run_compare(*arguments); }};
 }
 

@@ -130,9 +130,7 @@ void add_compare_options(CLI::App& app, CompareArguments& a) {
       "  rapt compare --query q.npy --key k.npy --value v.npy --mask causal --method favor");
 }
 
-void check_compare_usage(const CLI::App& app, const CompareArguments& a) {
-  refuse_unknown(app);
-  refuse_empty(app);
+void check_compare_usage(const CompareArguments& a) {
   if (a.methods.empty())
     throw usage_error("expected --method SPEC, what is compared with exact attention",
                       "'rapt list methods' shows methods; mask=, precision=, dtype= and norm= "

@@ -22,7 +22,7 @@ struct CompareArguments {
 void add_compare_options(CLI::App& app, CompareArguments& arguments);
 
 // Throws usage errors that follow from the options alone; opens no file.
-void check_compare_usage(const CLI::App& app, const CompareArguments& arguments);
+void check_compare_usage(const CompareArguments& arguments);
 
 // The options that the inputs of `rapt attend` have in common.
 AttendArguments inputs_as_of_attend(const CompareArguments& arguments);

@@ -122,8 +122,6 @@ void add_explain_options(CLI::App& app, ExplainArguments& a) {
 }
 
 void check_explain_usage(const CLI::App& app, ExplainArguments& a) {
-  refuse_unknown(app);
-  refuse_empty(app);
   a.has_cosine = app.get_option("--cosine")->count() > 0;
   a.has_rotary = app.get_option("--rotary")->count() > 0;
   check_together(a);

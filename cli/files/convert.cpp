@@ -240,13 +240,7 @@ Command add_convert(CLI::App& root) {
       "  rapt convert q.npy k.npy v.npy problem.safetensors --dtype bf16\n"
       "  rapt convert model.safetensors:layer.0.query q.npy\n"
       "  rapt convert q.raw q.npy --dtype f32 --shape 2,1024,64");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            check_convert(*a);
-          },
-          [a] { run_convert(*a); }};
+  return {app, [a] { check_convert(*a); }, [a] { run_convert(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -220,13 +220,7 @@ Command add_info(CLI::App& root) {
       "rapt does not compute with is listed without statistics.\n\n"
       "  rapt model.safetensors\n"
       "  rapt info q.npy k.npy v.npy --json");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            check_info(*a);
-          },
-          [a] { run_info(*a); }};
+  return {app, [a] { check_info(*a); }, [a] { run_info(*a); }};
 }
 
 }  // namespace rapt::cli

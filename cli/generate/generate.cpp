@@ -16,7 +16,6 @@
 #include "cli/generate/generate_report.h"
 #include "cli/generate/model_folder.h"
 #include "cli/generate/stop_words.h"
-#include "cli/input/arguments.h"
 #include "cli/input/run_folder.h"
 #include "cli/input/tensor_input.h"
 #include "cli/output/narrate.h"
@@ -213,13 +212,7 @@ Command add_generate(CLI::App& root) {
       "  rapt generate model --prompt \"The cat sat\" --length 40 --temperature 0\n"
       "  rapt generate model --prompt-file start.txt --top-p 0.9 --num 3 --seed 7\n"
       "  rapt generate model --prompt \"The cat sat\" --length 12 --attention looked.svg");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            generate_settings(*a);
-          },
-          [a] { run_generate(*a); }};
+  return {app, [a] { generate_settings(*a); }, [a] { run_generate(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -78,13 +78,7 @@ Command add_bench(CLI::App& root) {
   CLI::App* app = root.add_subcommand("bench", "measure how long problems take");
   const auto a = arguments_of<BenchArguments>(*app);
   add_bench_options(*app, *a);
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            check_bench(*a);
-          },
-          [a] { run_bench(*a); }};
+  return {app, [a] { check_bench(*a); }, [a] { run_bench(*a); }};
 }
 
 }  // namespace rapt::cli

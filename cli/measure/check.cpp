@@ -174,9 +174,7 @@ Command add_check(CLI::App& root) {
       usual_texts(check::leaf_masks()), usual_texts(score_declarations()),
       usual_texts(normalizer_declarations()), usual_texts(method_declarations())));
   return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
+          [a] {
             problems_of(*a);
             parse_memory_limit(a->memory_limit);
           },

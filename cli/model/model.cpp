@@ -1,6 +1,5 @@
 // rapt model: trained models in folders of Hugging Face transformers.
 #include "cli/commands.h"
-#include "cli/input/arguments.h"
 #include "cli/input/run_folder.h"
 #include "cli/model/model_actions.h"
 #include "cli/process/interrupt.h"
@@ -37,13 +36,7 @@ Command add_model(CLI::App& root) {
       "  rapt model attend DIR \"The cat sat.\" --find sat,cat\n"
       "  rapt model attend DIR @text --layers 3 --heads 1 --heatmap map.svg\n"
       "  rapt model embed DIR \"The cat sat.\" \"A dog ran.\" --similar");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            model_settings(*a);
-          },
-          [a] { run_model(*a); }};
+  return {app, [a] { model_settings(*a); }, [a] { run_model(*a); }};
 }
 
 }  // namespace rapt::cli

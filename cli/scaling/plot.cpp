@@ -1,6 +1,5 @@
 // rapt plot scaling: time and memory of methods against the length of a call.
 #include "cli/commands.h"
-#include "cli/input/arguments.h"
 #include "cli/scaling/scaling_arguments.h"
 #include "cli/scaling/scaling_chart.h"
 #include "cli/scaling/scaling_report.h"
@@ -43,13 +42,7 @@ Command add_plot(CLI::App& root) {
       "  rapt plot scaling --method \"favor(features={64,256})\" --budget 10 --output -\n"
       "  rapt plot scaling --method \"lsh(keys=separate)\" --budget 600 --points points.jsonl "
       "--json");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            scaling_settings(*a);
-          },
-          [a] { run_plot(*a); }};
+  return {app, [a] { scaling_settings(*a); }, [a] { run_plot(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -40,11 +40,7 @@ Command add_completions(CLI::App& root) {
       "  rapt completions bash > ~/.local/share/bash-completion/completions/rapt\n"
       "  rapt completions zsh > ~/.zfunc/_rapt\n"
       "  rapt completions fish > ~/.config/fish/completions/rapt.fish");
-  return {app,
-          [app, name] {
-            refuse_unknown(*app);
-            shell_named(*name);
-          },
+  return {app, [name] { shell_named(*name); },
           [&root, name] { fmt::print("{}", shell_named(*name).script(usage_of(root))); }};
 }
 

@@ -321,13 +321,7 @@ Command add_list(CLI::App& root) {
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->footer("  rapt list masks");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            check_kinds(a->kinds);
-          },
-          [a] { run_list(a->kinds, a->json); }};
+  return {app, [a] { check_kinds(a->kinds); }, [a] { run_list(a->kinds, a->json); }};
 }
 
 }  // namespace rapt::cli

@@ -46,13 +46,7 @@ Command add_man(CLI::App& root) {
       "The page is for man(1). Installed, all of them are there as rapt(1), rapt-attend(1) and so "
       "on.\n\n"
       "  rapt man attend | man -l -");
-  return {app,
-          [app, &root, name] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            check_name(root, *name);
-          },
-          [&root, name] { run_man(root, *name); }};
+  return {app, [&root, name] { check_name(root, *name); }, [&root, name] { run_man(root, *name); }};
 }
 
 }  // namespace rapt::cli

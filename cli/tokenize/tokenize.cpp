@@ -105,13 +105,7 @@ Command add_tokenize(CLI::App& root) {
       "tokenizer puts around a text has none.\n\n"
       "  rapt tokenize model \"The cat sat\"\n"
       "  rapt tokenize model/tokenizer.json @notes.txt --json");
-  return {app,
-          [app, a] {
-            refuse_unknown(*app);
-            refuse_empty(*app);
-            encode_options(*a);
-          },
-          [a] { run_tokenize(*a); }};
+  return {app, [a] { encode_options(*a); }, [a] { run_tokenize(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -1,6 +1,5 @@
 // rapt train: trains a language model on texts, or runs an example that needs none.
 #include "cli/commands.h"
-#include "cli/input/arguments.h"
 #include "cli/train/examples/train_examples.h"
 #include "cli/train/text_run.h"
 #include "cli/train/train_arguments.h"
@@ -11,8 +10,6 @@ namespace {
 bool wants_example(const CLI::App& app) { return app.get_option("--example")->count() > 0; }
 
 void check_train(const CLI::App& app, const TrainArguments& a) {
-  refuse_unknown(app);
-  refuse_empty(app);
   if (!wants_example(app)) {
     text_run_settings(a);
     return;
