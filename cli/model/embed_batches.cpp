@@ -11,7 +11,7 @@
 namespace rapt::cli {
 namespace {
 
-// Tokens of a call: enough rows for the products, few enough for the caches.
+// Tokens of a batch, about: enough rows for the products, few enough for the caches.
 constexpr int64_t kBatchTokens = 1024;
 
 int embed_threads(const Context& context) {
@@ -31,27 +31,19 @@ class EmbedRun {
         pooling_(pooling),
         encodings_(encodings),
         context_(context),
+        threads_(embed_threads(context)),
         order_(encodings.size()),
         vectors_(DType::f32, {std::ssize(encodings), folder.encoder.spec.features}) {
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::ranges::stable_sort(order_, {}, [&](size_t i) { return encodings[i].ids.size(); });
-    for (size_t begin = 0; begin < order_.size();) {
-      size_t end = begin;
-      int64_t tokens = 0;
-      do tokens += std::ssize(encodings[order_[end++]].ids);
-      while (end < order_.size() &&
-             tokens + std::ssize(encodings[order_[end]].ids) <= kBatchTokens);
-      batches_.push_back({begin, end});
-      begin = end;
-    }
+    cut_batches();
   }
 
   // Batches share nothing but weights, and their threads wait for no other; the products of few
   // batches are cut among the threads that are left.
   Tensor run() {
-    const int threads = embed_threads(context_);
-    const auto batches = static_cast<int>(std::min(std::ssize(batches_), std::ptrdiff_t{threads}));
-    context_.threads = std::max(1, threads / std::max(1, batches));
+    const auto batches = static_cast<int>(std::min(std::ssize(batches_), std::ptrdiff_t{threads_}));
+    context_.threads = std::max(1, threads_ / std::max(1, batches));
     const auto task = [](void* run, int64_t batch, int) noexcept {
       static_cast<EmbedRun*>(run)->embed(static_cast<size_t>(batch));
     };
@@ -61,6 +53,22 @@ class EmbedRun {
   }
 
  private:
+  // Cuts the texts into batches of about the same tokens. Where threads have several, each has as
+  // many as the others.
+  void cut_batches() {
+    int64_t tokens = 0;
+    for (const text::Encoding& encoding : encodings_) tokens += std::ssize(encoding.ids);
+    int64_t count = std::max<int64_t>(1, (tokens + kBatchTokens - 1) / kBatchTokens);
+    if (count > threads_) count = (count + threads_ - 1) / threads_ * threads_;
+    int64_t before = 0;  // tokens of the texts before `end`
+    for (size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
+      const int64_t limit = tokens * (std::ssize(batches_) + 1) / count;
+      do before += std::ssize(encodings_[order_[end++]].ids);
+      while (end < order_.size() && before < limit);
+      batches_.push_back({begin, end});
+    }
+  }
+
   void embed(size_t batch) noexcept {
     try {
       stop_if_interrupted();
@@ -92,6 +100,7 @@ class EmbedRun {
   const model::Pooling& pooling_;
   const std::vector<text::Encoding>& encodings_;
   Context context_;  // of a batch
+  int threads_;
   std::vector<size_t> order_;
   std::vector<EmbedBatch> batches_;
   Tensor vectors_;
@@ -108,7 +117,7 @@ Tensor embed_texts(const EncoderFolder& folder, const model::Pooling& pooling,
 
 double batch_bytes(const model::EncoderSpec& spec, double tokens, int64_t longest,
                    const Context& context) {
-  const auto batch = static_cast<double>(std::max(kBatchTokens, longest));
+  const auto batch = static_cast<double>(kBatchTokens + longest);
   return 4 * encoder_row_elements(spec) * std::min(tokens, embed_threads(context) * batch);
 }
 
