@@ -200,19 +200,7 @@ void check_added(const Vocabulary& vocabulary, bool has_normalizer, BlankInFront
 ByteFallbackBpe read_byte_fallback(const Json& json, const Vocabulary& vocabulary,
                                    const std::string& file) {
   const Json& model = json["model"];
-  check_settings(model, "model BPE",
-                 {{"type", optional, {}},
-                  {"dropout", optional, {nullptr}},
-                  // Options of unknown characters have no effect: none is unknown.
-                  {"unk_token", optional, {}},
-                  {"fuse_unk", optional, {}},
-                  {"byte_fallback", required, {true}},
-                  {"continuing_subword_prefix", optional, {nullptr, ""}},
-                  {"end_of_word_suffix", optional, {nullptr, ""}},
-                  {"ignore_merges", optional, {false}},
-                  {"vocab", required, {}},
-                  {"merges", required, {}}},
-                 file);
+  check_bpe_settings(model, true, file);
   ByteFallbackOptions options{.blank_in_front = read_blank_in_front(json, file)};
   options.decoding_strips_blank = read_strip(json["decoder"], file);
   check_added(vocabulary, !json.value("normalizer", Json()).is_null(), options.blank_in_front,

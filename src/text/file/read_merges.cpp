@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "text/file/json_text.h"
+#include "text/file/settings.h"
 
 namespace rapt::text {
 namespace {
@@ -24,6 +25,25 @@ std::pair<std::string, std::string> read_pair(const Json& merge, const std::stri
 }
 
 }  // namespace
+
+void check_bpe_settings(const Json& model, bool byte_fallback, const std::string& file) {
+  using enum Presence;
+  std::vector<Json> ignores_merges = {false};
+  if (!byte_fallback) ignores_merges.emplace_back(true);
+  check_settings(model, "model BPE",
+                 {{"type", optional, {}},
+                  {"dropout", optional, {nullptr}},
+                  // Options of unknown characters have no effect: neither kind has any.
+                  {"unk_token", optional, {}},
+                  {"fuse_unk", optional, {}},
+                  {"byte_fallback", optional, {byte_fallback}},
+                  {"continuing_subword_prefix", optional, {nullptr, ""}},
+                  {"end_of_word_suffix", optional, {nullptr, ""}},
+                  {"ignore_merges", optional, ignores_merges},
+                  {"vocab", required, {}},
+                  {"merges", required, {}}},
+                 file);
+}
 
 std::vector<Merge> read_merges(const Json& merges, const Vocabulary& vocabulary,
                                const std::string& file) {

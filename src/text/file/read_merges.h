@@ -1,5 +1,5 @@
 #pragma once
-// The merges of a BPE, by rank.
+// What all kinds of BPE have in a file: settings, and merges by rank.
 #include <string>
 #include <vector>
 
@@ -7,6 +7,10 @@
 #include "text/file/read_vocabulary.h"
 
 namespace rapt::text {
+
+// Checks the settings of a model. `byte_fallback`: of a model with byte fallback, or of a
+// byte-level one. Throws as check_settings().
+void check_bpe_settings(const nlohmann::json& model, bool byte_fallback, const std::string& file);
 
 // Reads model.merges: pairs of tokens, or texts "a b". Throws Error(format).
 std::vector<Merge> read_merges(const nlohmann::json& merges, const Vocabulary& vocabulary,

@@ -70,19 +70,7 @@ LongestMatch whole_pieces_of(const std::vector<std::string>& tokens) {
 ByteLevelBpe read_bpe(const Json& json, const Vocabulary& vocabulary,
                       const std::vector<std::string>& tokens, const std::string& file) {
   const Json& model = json["model"];
-  check_settings(model, "model BPE",
-                 {{"type", optional, {}},
-                  {"dropout", optional, {nullptr}},
-                  // What happens to unknown characters: no byte is unknown.
-                  {"unk_token", optional, {}},
-                  {"fuse_unk", optional, {}},
-                  {"byte_fallback", optional, {false}},
-                  {"continuing_subword_prefix", optional, {nullptr, ""}},
-                  {"end_of_word_suffix", optional, {nullptr, ""}},
-                  {"ignore_merges", optional, {false, true}},
-                  {"vocab", required, {}},
-                  {"merges", required, {}}},
-                 file);
+  check_bpe_settings(model, false, file);
   std::array<uint32_t, 256> byte_ids{};
   for (size_t byte = 0; byte < byte_ids.size(); ++byte) {
     const char one = static_cast<char>(byte);
