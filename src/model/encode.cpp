@@ -1,10 +1,9 @@
 // The forward pass of an encoder.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
+#include "model/captured_attention.h"
 #include "rapt/float16.h"
-#include "rapt/model/encoder_model.h"
 #include "rapt/product.h"
 
 namespace rapt::model {
@@ -139,38 +138,17 @@ class Encoding {
     return heads;
   }
 
-  bool is_captured(int64_t layer) const {
-    const std::vector<int64_t>& layers = captures_.layers;
-    return captures_.on_layer &&
-           (layers.empty() || std::ranges::find(layers, layer) != layers.end());
-  }
-
   void attend(const TensorView (&heads)[3], int64_t layer) {
     const TensorView output = heads_of(attention_.view());
-    if (!is_captured(layer)) {
-      AttentionOutputs outputs;
-      outputs.state.output = output;
-      workspace_.resize(std::max(
-          workspace_.size(), workspace_bytes(heads[0], heads[1], heads[2], options_, context_)));
-      return scaled_dot_product_attention(heads[0], heads[1], heads[2], options_, outputs,
-                                          workspace_, context_);
-    }
-    AttentionOptions options = options_;
-    options.weights = captures_.weights;
-    options.map = captures_.map;
-    options.top_k = captures_.top_k;
-    options.entropy = captures_.entropy;
-    options.received = captures_.received;
-    AttentionResult result =
-        scaled_dot_product_attention(heads[0], heads[1], heads[2], options, context_);
-    const float* from = result.output.values<float>().data();
-    const auto bytes = static_cast<size_t>(spec_.head_dim()) * sizeof(float);
-    for (int64_t head = 0; head < spec_.heads; ++head)
-      for (int64_t i = 0; i < tokens_; ++i, from += spec_.head_dim())
-        std::memcpy(
-            static_cast<float*>(output.data) + head * output.strides[0] + i * output.strides[1],
-            from, bytes);
-    captures_.on_layer(layer, result);
+    if (is_captured(captures_, layer))
+      return attend_captured({heads[0], heads[1], heads[2], output}, layer, options_, captures_,
+                             context_);
+    AttentionOutputs outputs;
+    outputs.state.output = output;
+    workspace_.resize(std::max(workspace_.size(),
+                               workspace_bytes(heads[0], heads[1], heads[2], options_, context_)));
+    scaled_dot_product_attention(heads[0], heads[1], heads[2], options_, outputs, workspace_,
+                                 context_);
   }
 
   const EncoderSpec& spec_;

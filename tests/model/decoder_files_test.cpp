@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/scratch_folder.h"
+#include "rapt/checkpoint/model_config.h"
 #include "rapt/io/safetensors.h"
 #include "rapt/model/decoder_model.h"
 
@@ -187,6 +188,36 @@ TEST_F(DecoderFilesTest, AbsentAndNullKeysHaveTheDefaultsOfTransformers) {
     j["use_sliding_window"] = false;
   };
   EXPECT_EQ(spec(without_window).windows, (Windows{0, 0}));
+}
+
+// Models that learn have a reader of their own, which rejects what layers do not have.
+TEST_F(DecoderFilesTest, TheConfigsOfModelsThatLearnHaveTheSameSizes) {
+  for (const char* const family : nn::kLanguageModelLayoutNames) {
+    take(family);
+    const std::string whole = file_bytes(folder_ / "config.json");
+    for (const std::string& text : {whole, Json{{"model_type", family}}.dump()}) {
+      SCOPED_TRACE(text);
+      const nn::LanguageModelSpec learning = nn::complete_spec(checkpoint::read_model_config(text));
+      const model::DecoderSpec spec = model::read_decoder_spec(text, "config.json");
+      EXPECT_EQ(learning.vocabulary, spec.vocabulary);
+      EXPECT_EQ(learning.context, spec.context);
+      EXPECT_EQ(learning.layers, spec.layers);
+      EXPECT_EQ(learning.heads, spec.heads);
+      EXPECT_EQ(learning.features, spec.features);
+      EXPECT_EQ(learning.kv_heads, spec.kv_heads);
+      EXPECT_EQ(learning.head_dim, spec.head_dim);
+      EXPECT_EQ(learning.hidden_features, spec.hidden_features);
+      EXPECT_EQ(learning.activation, spec.activation);
+      EXPECT_EQ(learning.norm_epsilon, spec.norm_epsilon);
+      EXPECT_EQ(learning.attention_bias, spec.input_bias);
+      EXPECT_EQ(learning.attention_bias, spec.output_bias);
+      EXPECT_EQ(learning.network_bias, spec.network_bias);
+      EXPECT_EQ(learning.rotary.theta, spec.rotary.theta);
+      EXPECT_EQ(learning.rotary.scaling, spec.rotary.scaling);
+      EXPECT_EQ(learning.rotary.original_length, spec.rotary.original_length);
+      EXPECT_EQ(learning.tied_head, spec.tied_head);
+    }
+  }
 }
 
 TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
