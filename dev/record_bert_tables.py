@@ -9,19 +9,13 @@ BertNormalizer and BertPreTokenizer.
 The package is asked for each code point alone, and for the order of pairs of marks. Its tables come from
 several versions of Unicode, so no library of one version has the same.
 """
-import pathlib
-import sys
 import unicodedata
 
-import tokenizers
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from unicode_tables import range_table, sequence_table, table, valued_range_table
-
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src/text/wordpiece"
-CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-HANGUL = range(0xAC00, 0xD7A4)  # syllables, which decompose by a formula
+from unicode_tables import (CODES, HANGUL, range_table, sequence_table, table, valued_range_table,
+                            write_tables)
 
 
 def step(name):
@@ -63,8 +57,6 @@ def orders(strip, stripped):
 
 
 def recorded():
-    head = (f"// Written by dev/record_bert_tables.py from tokenizers {tokenizers.__version__}; do not "
-            "edit.")
     cleaned = changed("clean_text")
     chinese = changed("handle_chinese_chars")
     stripped = {c: to for c, to in changed("strip_accents").items() if c not in HANGUL}
@@ -74,7 +66,6 @@ def recorded():
               for code in CODES}
     return {
         "character_kinds.inc": [
-            head,
             *range_table("CharacterRange", "kDropped", [c for c, to in cleaned.items() if to == ""]),
             *range_table("CharacterRange", "kBlanks", [c for c, to in cleaned.items() if to == " "]),
             *range_table("CharacterRange", "kChinese", chinese),
@@ -83,24 +74,15 @@ def recorded():
             *range_table("CharacterRange", "kPunctuation",
                          [c for c in CODES if pieces[c] == ["a", chr(c), "a"]])],
         "accents.inc": [
-            head,
             *range_table("CharacterRange", "kRemovedMarks", [c for c, to in stripped.items() if to == ""]),
             *range_table("CharacterRange", "kEndingMarks", ends),
             *valued_range_table("MarkRank", "kMarkRanks", rank),
             *sequence_table("CodeSequence", "kDecomposed", long(stripped)),
             *pair_table("kBaseLetters", stripped)],
         "lowercase.inc": [
-            head,
             *sequence_table("CodeSequence", "kLowerSequences", long(lowered)),
             *pair_table("kLowerLetters", lowered)],
     }
 
 
-files = {name: "\n".join(lines) + "\n" for name, lines in recorded().items()}
-if sys.argv[1:] == ["--check"]:
-    differing = [name for name, text in files.items() if (FOLDER / name).read_text() != text]
-    print(f"{', '.join(differing)}: differ from the package" if differing else
-          "The tables are those of the package.")
-    sys.exit(1 if differing else 0)
-for name, text in files.items():
-    (FOLDER / name).write_text(text)
+write_tables("wordpiece", recorded())

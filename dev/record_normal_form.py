@@ -8,17 +8,13 @@
 The package is asked for each code point alone, for the order of pairs of marks, and for each pair that is
 composed. Syllables of Hangul, which are composed by a formula, are left out.
 """
-import pathlib
 import sys
 
-import tokenizers
 from tokenizers.normalizers import NFC, NFD
 
-from unicode_tables import range_table, sequence_table, table, valued_range_table
+from unicode_tables import (CODES, HANGUL, range_table, sequence_table, table, valued_range_table,
+                            write_tables)
 
-FILE = pathlib.Path(__file__).resolve().parent.parent / "src/text/normal_form/nfc_tables.inc"
-CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-HANGUL = range(0xAC00, 0xD7A4)
 VOWELS_AND_ENDS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # what a syllable takes up
 nfc, nfd = NFC().normalize_str, NFD().normalize_str
 
@@ -58,17 +54,12 @@ def recorded():
     for code, parts in decomposed.items():  # so that a text may be cut before what is stable
         if code not in unstable and ord(parts[0]) in unstable:
             sys.exit(f"U+{code:04X} is stable, and begins with what is not")
-    return "\n".join([
-        f"// Written by dev/record_normal_form.py from tokenizers {tokenizers.__version__}; do not edit.",
+    return [
         *range_table("NfcRange", "kNfcUnstable", unstable),
         *valued_range_table("NfcClass", "kNfcClasses", ranks),
         *sequence_table("NfcDecomposition", "kNfcDecomposed", decomposed),
         *table("NfcComposition", "kNfcComposed",
-               [f"{{0x{a:x}, 0x{b:x}, 0x{to:x}}}" for (a, b), to in sorted(pairs.items())])]) + "\n"
+               [f"{{0x{a:x}, 0x{b:x}, 0x{to:x}}}" for (a, b), to in sorted(pairs.items())])]
 
 
-if sys.argv[1:] == ["--check"]:
-    same = FILE.read_text() == recorded()
-    print("The tables are those of the package." if same else f"{FILE} differs from the package")
-    sys.exit(0 if same else 1)
-FILE.write_text(recorded())
+write_tables("normal_form", {"nfc_tables.inc": recorded()})

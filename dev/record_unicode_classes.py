@@ -9,15 +9,11 @@ letters, numbers and white space.
 The package's ByteLevel is asked for each code point alone, beside a letter, a digit and a mark: pieces
 that GPT-2's expression keeps together have the same class.
 """
-import pathlib
 import sys
 
-import tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
-from unicode_tables import range_table
-
-FILE = pathlib.Path(__file__).resolve().parent.parent / "src/text/unicode_class_ranges.inc"
+from unicode_tables import CODES, range_table, write_tables
 
 
 def class_of(character, pieces):
@@ -33,18 +29,11 @@ def class_of(character, pieces):
 def recorded():
     pieces = ByteLevel(add_prefix_space=False, use_regex=True).pre_tokenize_str
     codes = {"letter": [], "number": [], "space": [], "other": []}
-    for code in range(0x110000):
-        if not 0xD800 <= code < 0xE000:
-            codes[class_of(chr(code), pieces)].append(code)
-    return "\n".join([
-        f"// Written by dev/record_unicode_classes.py from tokenizers {tokenizers.__version__}; do not edit.",
-        *range_table("CodeRange", "kLetters", codes["letter"]),
-        *range_table("CodeRange", "kNumbers", codes["number"]),
-        *range_table("CodeRange", "kSpaces", codes["space"])]) + "\n"
+    for code in CODES:
+        codes[class_of(chr(code), pieces)].append(code)
+    return [*range_table("CodeRange", "kLetters", codes["letter"]),
+            *range_table("CodeRange", "kNumbers", codes["number"]),
+            *range_table("CodeRange", "kSpaces", codes["space"])]
 
 
-if sys.argv[1:] == ["--check"]:
-    same = FILE.read_text() == recorded()
-    print("The classes are those of the package." if same else f"{FILE} differs from the package")
-    sys.exit(0 if same else 1)
-FILE.write_text(recorded())
+write_tables(".", {"unicode_class_ranges.inc": recorded()})

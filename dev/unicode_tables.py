@@ -1,4 +1,11 @@
 """Tables of code points as C++ arrays, which the scripts record_*.py write into src/text."""
+import pathlib
+import sys
+
+import tokenizers
+
+CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+HANGUL = range(0xAC00, 0xD7A4)  # syllables, which decompose by a formula
 
 
 def ranges(codes):
@@ -44,3 +51,19 @@ def sequence_table(kind, name, sequences):
     """An array of {code, {code, ...}}, of a dictionary from code points to texts."""
     return table(kind, name, [f"{{0x{code:x}, {{{', '.join(f'0x{ord(c):x}' for c in to)}}}}}"
                               for code, to in sequences.items()])
+
+
+def write_tables(folder, tables):
+    """Writes files of a folder of src/text: {name: lines of tables}. With --check, only says whether they are
+    the same, by the exit code, too."""
+    head = f"// Written by dev/{pathlib.Path(sys.argv[0]).name} from tokenizers {tokenizers.__version__}; do not edit."
+    text = pathlib.Path(__file__).resolve().parent.parent / "src/text"
+    files = {text / folder / name: "\n".join([head, *lines]) + "\n" for name, lines in tables.items()}
+    if sys.argv[1:] != ["--check"]:
+        for file, content in files.items():
+            file.write_text(content)
+        return
+    differing = [file.name for file, content in files.items() if file.read_text() != content]
+    print(f"{', '.join(differing)}: differ from the package" if differing else
+          "The tables are those of the package.")
+    sys.exit(1 if differing else 0)
