@@ -26,6 +26,11 @@ struct LayerProducts {
   void (*few_rows)(const void* x, int64_t x_stride, int64_t rows, const void* weight,
                    int64_t row_stride, int64_t columns, int64_t dims, int64_t block, E* out,
                    int64_t out_stride) noexcept = nullptr;
+  // The same for a weight [dims, columns] with dense rows, `term_stride` apart. `block_sums` and
+  // `out` have rows of whole panels, `out_stride` apart. Null: few rows are packed, too.
+  void (*few_rows_by_terms)(const void* x, int64_t x_stride, int64_t rows, const void* weight,
+                            int64_t term_stride, int64_t columns, int64_t dims, int64_t block,
+                            E* block_sums, E* out, int64_t out_stride) noexcept = nullptr;
 };
 
 }  // namespace rapt

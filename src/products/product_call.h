@@ -103,7 +103,8 @@ struct ProductCall {
     if (form != ProductForm::forward || out.rows > kFewRows) return RightSide::per_task;
     if (right.column_stride == 1 || right.columns <= 1)
       return !route || route->layers->few_rows ? RightSide::rows_in_place : RightSide::per_task;
-    return !route && right.row_stride == 1 ? RightSide::terms_in_place : RightSide::per_task;
+    const bool by_terms = right.row_stride == 1 && (!route || route->layers->few_rows_by_terms);
+    return by_terms ? RightSide::terms_in_place : RightSide::per_task;
   }
 };
 

@@ -333,7 +333,11 @@ class PieceOfProduct {
     const std::byte* const from = weight.at(first_column_, 0);
     const auto* const x = reinterpret_cast<const E*>(left.data);
     const auto type = static_cast<int>(weight.dtype);
-    if (side_ == RightSide::terms_in_place) {
+    if (side_ == RightSide::terms_in_place && call_.route) {
+      call_.route->layers->few_rows_by_terms(left.data, left.stride, rows_, from,
+                                             weight.column_stride, columns_, call_.sum, kSumBlock,
+                                             scratch(cut_.block_sums), sums, cut_.group);
+    } else if (side_ == RightSide::terms_in_place) {
       table_.matrices.few_rows_by_terms[type](x, left.stride, rows_, from, weight.column_stride,
                                               columns_, call_.sum, kSumBlock,
                                               scratch(cut_.block_sums), sums, cut_.group);

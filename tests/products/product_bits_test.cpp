@@ -91,9 +91,11 @@ TEST(ProductBits, ARowAlone) {
                                     << rapt::name_of(dtype) << " " << static_cast<int>(product));
     const bool forward = product == Product::forward;
     const Tensor x = random_normal(random, dtype, {rows, terms}),
-                 weight = random_normal(random, dtype,
-                                        forward ? Dims{columns, terms} : Dims{terms, columns}),
                  bias = random_normal(random, dtype, {columns});
+    const bool transposed = forward && random.chance(0.5);  // with dense terms
+    const Tensor stored = random_normal(
+        random, dtype, forward && !transposed ? Dims{columns, terms} : Dims{terms, columns});
+    const TensorView weight = transposed ? stored.view().transposed() : stored.view();
     rapt::ProductOptions options;
     if (random.chance(0.5)) options.bias = bias;
     options.activation = random.pick({rapt::Activation::none, rapt::Activation::gelu});

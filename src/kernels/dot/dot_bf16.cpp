@@ -17,6 +17,7 @@
 #include "kernels/dot/bf16_pairs.simd.h"
 #include "kernels/dot/dot_bf16.h"
 #include "kernels/dot/dot_few_rows.simd.h"
+#include "kernels/dot/dot_few_rows_by_terms.simd.h"
 #include "kernels/dot/dot_gradients.simd.h"
 #include "kernels/vector/bf16_runs.simd.h"
 #include "kernels/vector/normalizers.simd.h"
@@ -291,7 +292,8 @@ constexpr LayerProducts<float> kDotLayers = {.row_step = 16,
                                              .pack_left = dot_pack_side,
                                              .pack_right = dot_pack_panels,
                                              .add_product = dot_add_product,
-                                             .few_rows = dot_few_rows};
+                                             .few_rows = dot_few_rows,
+                                             .few_rows_by_terms = dot_few_rows_by_terms};
 
 constexpr RouteKernels<float> kDotRoute = {
     .kernel = "tile of bf16 dot products",
