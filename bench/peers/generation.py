@@ -89,10 +89,11 @@ def write_gguf(folder, path, dtype):
     writer.close()
 
 
-def rapt(program, folder):
+def rapt(program, folder, dtype):
     run = subprocess.run(
         [program, "generate", folder, "--prompt", "a" * PROMPT, "--length", str(NEW_TOKENS + 1),
-         "--temperature", "0", "--threads", "1", "--json"], capture_output=True, text=True)
+         "--temperature", "0", "--threads", "1", "--dtype", dtype, "--json"],
+        capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(run.stderr)
     seconds = json.loads(run.stdout)["time"]
@@ -158,7 +159,7 @@ def main():
     if not (folder / "tokenizer.json").exists():
         write_folder(folder, dtype)
     engines = {"reading": lambda: reading(folder),
-               "rapt": lambda: rapt(arguments.build / "cli/rapt", folder),
+               "rapt": lambda: rapt(arguments.build / "cli/rapt", folder, dtype),
                "transformers": transformers_engine(folder)}
     try:
         gguf_path = folder / "model.gguf"

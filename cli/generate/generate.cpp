@@ -1,7 +1,8 @@
 // rapt generate: continues a text by a language model in a folder of Hugging Face transformers.
 //
-// The text goes to standard output as it is written, whole characters only. Several texts come one
-// after the other when all are complete, and --json prints one document instead.
+// The text goes to standard output as it is written, whole characters only. Prompts are continued
+// one after the other. Several texts of a prompt are printed when all are complete, and --json
+// prints one document instead.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,9 +16,9 @@
 #include "cli/generate/generate_arguments.h"
 #include "cli/generate/generate_report.h"
 #include "cli/generate/model_folder.h"
+#include "cli/generate/prompts.h"
 #include "cli/generate/stop_words.h"
 #include "cli/input/run_folder.h"
-#include "cli/input/tensor_input.h"
 #include "cli/output/narrate.h"
 #include "cli/output/printable.h"
 #include "cli/output/tensor_output.h"
@@ -69,26 +70,6 @@ class TextOutput {
   bool prints_, terminal_ = isatty(STDOUT_FILENO) != 0, at_line_begin_ = true;
 };
 
-std::string prompt_text(const GenerateArguments& a) {
-  if (a.prompt_file.empty()) return a.prompt;
-  MemoryBudget budget(-1);
-  return read_text_file("--prompt-file", a.prompt_file, budget);
-}
-
-// Without a prompt a text begins behind the token that ends texts, as in training on documents one
-// after the other.
-std::vector<int64_t> prompt_tokens(const GenerateArguments& a, const text::Tokenizer& tokenizer,
-                                   const std::string& prompt,
-                                   const std::vector<int64_t>& stop_tokens) {
-  const std::string option = a.prompt_file.empty() ? "--prompt" : "--prompt-file";
-  if (!prompt.empty()) return encode_prompt(tokenizer, option, prompt);
-  if (stop_tokens.empty())
-    throw Failure(Exit::data,
-                  "there is no prompt, and the model has no token between texts to begin with",
-                  "--prompt TEXT gives the beginning");
-  return {stop_tokens.front()};
-}
-
 void choose_head(const GenerateSettings& settings, const nn::DecodingSizes& sizes,
                  generation::GeneratorOptions& options) {
   const generation::LayerHead chosen{settings.layer.value_or(sizes.layers - 1), settings.head};
@@ -101,32 +82,34 @@ void choose_head(const GenerateSettings& settings, const nn::DecodingSizes& size
   options.attention = chosen;
 }
 
-// Generates all texts and prints the only one as it grows. Ctrl-C ends with what is printed.
+// Generates all texts of a prompt and prints the only one as it grows. Ctrl-C ends with what is
+// printed.
 void generate_texts(generation::Generator& generator, const text::StreamDecoder& decoder,
-                    TextOutput& output, AttentionRows* attention, GenerateReport& report) {
-  std::vector<text::StreamDecoder> decoders(report.texts.size(), decoder);
-  std::vector<StopWords> stops(report.texts.size(), StopWords(report.stop));
+                    TextOutput& output, AttentionRows* attention, GenerateReport& report,
+                    std::vector<GeneratedText>& texts) {
+  std::vector<text::StreamDecoder> decoders(texts.size(), decoder);
+  std::vector<StopWords> stops(texts.size(), StopWords(report.stop));
   const SteadyClock::time_point start = SteadyClock::now();
   SteadyClock::time_point first = start;
   for (bool later = false; generator.next(); later = true) {
     if (!later) first = SteadyClock::now();
-    for (size_t i = 0; i < report.texts.size(); ++i) {
+    for (size_t i = 0; i < texts.size(); ++i) {
       const int64_t token = generator.token(static_cast<int64_t>(i));
       if (token == generation::kNoToken) continue;
       report.later_tokens += later;
       if (attention) attention->add(generator);
       const std::string characters = stops[i].next(decoders[i].next(token));
-      report.texts[i].text += characters;
+      texts[i].text += characters;
       output.print(characters);
       if (stops[i].found()) generator.end(static_cast<int64_t>(i));
     }
   }
-  report.prompt_seconds = seconds_between(start, first);
-  report.seconds = seconds_between(first, SteadyClock::now());
-  for (size_t i = 0; i < report.texts.size(); ++i) {
+  report.prompt_seconds += seconds_between(start, first);
+  report.seconds += seconds_between(first, SteadyClock::now());
+  for (size_t i = 0; i < texts.size(); ++i) {
     std::string rest = stops[i].next(decoders[i].finish());
     rest += stops[i].finish();
-    GeneratedText& text = report.texts[i];
+    GeneratedText& text = texts[i];
     text.text += rest;
     output.print(rest);
     const std::span<const int64_t> tokens = generator.text(static_cast<int64_t>(i));
@@ -135,23 +118,60 @@ void generate_texts(generation::Generator& generator, const text::StreamDecoder&
   }
 }
 
-void print_texts(const GenerateReport& report) {
+// The line above text `number` of `count`, if there are several.
+void print_heading(TextOutput& output, size_t number, size_t count) {
+  if (count > 1)
+    output.print(fmt::format("{}== {} of {} ==\n", number > 1 ? "\n" : "", number, count));
+}
+
+// Texts of a prompt, of which the first is text `number` of `count`.
+void print_texts(const ContinuedPrompt& continued, size_t number, size_t count) {
   TextOutput output(true);
-  for (size_t i = 0; i < report.texts.size(); ++i) {
-    output.print(fmt::format("{}== {} of {} ==\n", i ? "\n" : "", i + 1, report.texts.size()));
-    output.print(report.prompt);
-    output.print(report.texts[i].text);
+  for (const GeneratedText& text : continued.texts) {
+    print_heading(output, number++, count);
+    output.print(continued.prompt.text);
+    output.print(text.text);
     output.end_line();
   }
 }
 
+// What all prompts share.
+struct PromptLoop {
+  const model::DecoderModel& model;
+  const generation::GeneratorOptions& options;
+  const Context& context;
+  const text::StreamDecoder& decoder;
+  AttentionRows* attention;  // null: not requested
+  bool prints;
+};
+
+// Continues prompt `at` of the report. A generator of its own keeps it apart from the others.
+void continue_prompt(const PromptLoop& loop, size_t at, GenerateReport& report) {
+  ContinuedPrompt& continued = report.prompts[at];
+  const auto texts = static_cast<size_t>(loop.options.sequences);
+  const size_t number = at * texts + 1, count = report.prompts.size() * texts;
+  generation::Generator generator(loop.model, loop.options, continued.tokens, loop.context);
+  continued.texts.resize(texts);
+  TextOutput output(loop.prints && texts == 1);
+  print_heading(output, number, count);
+  output.print(continued.prompt.text);
+  try {
+    generate_texts(generator, loop.decoder, output, loop.attention, report, continued.texts);
+  } catch (const Error& error) {
+    output.end_line();
+    if (error.code() != ErrorCode::cancelled) throw;
+    throw Failure(Exit::interrupted, "interrupted");
+  }
+  output.end_line();
+  if (loop.prints && texts > 1) print_texts(continued, number, count);
+}
+
 void write_attention(AttentionRows& attention, const generation::LayerHead& head,
-                     const text::Tokenizer& tokenizer, const std::vector<int64_t>& prompt,
-                     const GenerateReport& report) {
+                     const text::Tokenizer& tokenizer, const ContinuedPrompt& continued) {
   std::vector<std::string> labels;
-  for (const std::vector<int64_t>* tokens : {&prompt, &report.texts[0].tokens})
+  for (const std::vector<int64_t>* tokens : {&continued.tokens, &continued.texts[0].tokens})
     for (const int64_t token : *tokens) labels.push_back(token_label(tokenizer.token_bytes(token)));
-  attention.write(head, labels, std::ssize(prompt));
+  attention.write(head, labels, std::ssize(continued.tokens));
 }
 
 void run_generate(const GenerateArguments& a) {
@@ -166,34 +186,34 @@ void run_generate(const GenerateArguments& a) {
   const text::StreamDecoder decoder(tokenizer);
   generation::GeneratorOptions options = settings.options;
   options.stop_tokens = checkpoint::load_stop_tokens(folder);
-  GenerateReport report{.prompt = prompt_text(a), .stop = a.stop};
-  const std::vector<int64_t> prompt =
-      prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
+  GenerateReport report{.stop = a.stop};
+  int64_t longest = 0;
+  for (Prompt& prompt : read_prompts(a)) {
+    std::vector<int64_t> tokens = prompt_tokens(prompt, tokenizer, options.stop_tokens);
+    longest = std::max(longest, std::ssize(tokens));
+    report.prompts.push_back({.prompt = std::move(prompt), .tokens = std::move(tokens)});
+  }
+  if (attention && report.prompts.size() > 1)
+    throw usage_error("--attention draws one text; the file has several lines");
+  if (settings.dtype == DType::bf16) options.cache_dtype = DType::bf16;
   if (settings.cache_as_stored) options.cache_dtype = model::load_decoder_info(folder).dtype;
-  check_generation_memory(folder, settings.dtype, options, std::ssize(prompt));
-  const GenerationModel model = read_folder_model(folder, tokenizer, settings.dtype);
+  check_generation_memory(folder, settings.dtype, options, longest);
+  const model::DecoderModel model = read_folder_model(folder, tokenizer, settings.dtype);
+  for (const ContinuedPrompt& continued : report.prompts)
+    check_prompt_length(continued.prompt, std::ssize(continued.tokens), model.spec.context);
   options.vocabulary = tokenizer.vocabulary();
-  if (attention) choose_head(settings, model.sizes, options);
+  if (attention) choose_head(settings, model.sizes(), options);
   stop_if_interrupted();
 
-  generation::Generator generator =
-      model.mapped ? generation::Generator(*model.mapped, options, prompt, settings.context)
-                   : generation::Generator(*model.converted, options, prompt, settings.context);
-  report.prompt_tokens = std::ssize(prompt);
-  report.texts.resize(static_cast<size_t>(options.sequences));
-  TextOutput output(!a.json && options.sequences == 1);
-  output.print(report.prompt);
-  try {
-    generate_texts(generator, decoder, output, attention ? &*attention : nullptr, report);
-  } catch (const Error& error) {
-    output.end_line();
-    if (error.code() != ErrorCode::cancelled) throw;
-    throw Failure(Exit::interrupted, "interrupted");
-  }
-  output.end_line();
-  if (attention) write_attention(*attention, *options.attention, tokenizer, prompt, report);
+  const PromptLoop loop{.model = model,
+                        .options = options,
+                        .context = settings.context,
+                        .decoder = decoder,
+                        .attention = attention ? &*attention : nullptr,
+                        .prints = !a.json};
+  for (size_t at = 0; at < report.prompts.size(); ++at) continue_prompt(loop, at, report);
+  if (attention) write_attention(*attention, *options.attention, tokenizer, report.prompts[0]);
   if (a.json) return print_json(generate_document(report, model, options, a.attention));
-  if (options.sequences > 1) print_texts(report);
   narrate(generate_summary(report));
 }
 
@@ -205,12 +225,13 @@ Command add_generate(CLI::App& root) {
   add_generate_options(*app, *a);
   app->footer(
       "Models are folders of Hugging Face transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3 and\n"
-      "Gemma 2; --dtype bf16 computes GPT-2, Llama and Qwen3 alone. Without a prompt a text\n"
-      "begins behind the token that ends texts (eos_token_id), where the model has one.\n"
+      "Gemma 2. Without a prompt a text begins behind the token that ends texts (eos_token_id),\n"
+      "where the model has one.\n"
       "--top-k, --top-p and --min-p apply in this order. The same seed gives the same text, for\n"
       "any number of threads; the speed is told on standard error.\n\n"
       "  rapt generate model --prompt \"The cat sat\" --length 40 --temperature 0\n"
       "  rapt generate model --prompt-file start.txt --top-p 0.9 --num 3 --seed 7\n"
+      "  rapt generate model --prompt \"The cat sat\" --prompt @lines.txt --json\n"
       "  rapt generate model --prompt \"The cat sat\" --length 12 --attention looked.svg");
   return {app, [a] { generate_settings(*a); }, [a] { run_generate(*a); }};
 }

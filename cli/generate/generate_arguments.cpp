@@ -70,6 +70,7 @@ void check_attention_options(const GenerateArguments& a,
     throw usage_error("--attention: standard output has the text; expected a file");
   if (!is_picture(a.attention)) place_of("--attention", a.attention);
   if (options.sequences > 1) throw usage_error("--attention draws one text; leave out --num");
+  if (a.prompts.size() > 1) throw usage_error("--attention draws one text; expected one --prompt");
   if (options.length > kMostAttentionRows)
     throw usage_error(fmt::format(
         "--attention has a row for each token, at most {}; lower --length", kMostAttentionRows));
@@ -116,12 +117,17 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
          "DIR", a.folder,
          "a folder with config.json, model.safetensors and tokenizer.json, or of rapt train")
       ->type_name("");
-  app.add_option("--prompt", a.prompt, "the text to continue")->type_name("TEXT");
-  app.add_option("--prompt-file", a.prompt_file, "the same from a file")->type_name("F");
+  app.add_option("--prompt", a.prompts,
+                 "the text to continue (repeatable); @F: each line of a file is one")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--prompt-file", a.prompt_file, "a whole file is the text to continue")
+      ->type_name("F");
   app.add_option("--length", a.length,
                  fmt::format("write at most N tokens (default {})", kGeneratedLength))
       ->type_name("N");
-  app.add_option("--num", a.num, "continue the prompt N times (default 1)")->type_name("N");
+  app.add_option("--num", a.num, "continue each prompt N times (default 1)")->type_name("N");
   app.add_option("--stop", a.stop, "end a text before TEXT (repeatable)")
       ->type_name("TEXT")
       ->expected(1)
@@ -150,7 +156,7 @@ void add_generate_options(CLI::App& app, GenerateArguments& a) {
 
 GenerateSettings generate_settings(const GenerateArguments& a) {
   if (a.folder.empty()) throw usage_error("expected the folder of a model");
-  if (!a.prompt.empty() && !a.prompt_file.empty())
+  if (!a.prompts.empty() && !a.prompt_file.empty())
     throw usage_error("--prompt and --prompt-file: expected one of them");
   GenerateSettings settings;
   settings.options = {

@@ -12,7 +12,8 @@ namespace rapt::cli {
 
 // As the user typed them.
 struct GenerateArguments {
-  std::string folder, prompt, prompt_file;
+  std::string folder, prompt_file;
+  std::vector<std::string> prompts;
   std::string length, temperature, top_k, top_p, min_p, seed, num, when_full;
   std::vector<std::string> stop;
   std::string attention, attention_layer, attention_head;

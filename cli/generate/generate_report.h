@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "cli/generate/generate_arguments.h"
-#include "cli/generate/model_folder.h"
+#include "cli/generate/prompts.h"
+#include "rapt/model/decoder_model.h"
 
 namespace rapt::cli {
 
@@ -16,11 +17,15 @@ struct GeneratedText {
   generation::Finish finish = generation::Finish::none;
 };
 
-struct GenerateReport {
-  std::string prompt;                  // empty: none was given
-  std::vector<std::string> stop = {};  // words that end a text
-  int64_t prompt_tokens = 0;
+struct ContinuedPrompt {
+  Prompt prompt;
+  std::vector<int64_t> tokens = {};  // of the prompt
   std::vector<GeneratedText> texts = {};
+};
+
+struct GenerateReport {
+  std::vector<std::string> stop;  // words that end a text
+  std::vector<ContinuedPrompt> prompts = {};
   double prompt_seconds = 0;  // until the first token of each text
   double seconds = 0;         // of all others
   int64_t later_tokens = 0;   // which were written in these
@@ -32,7 +37,8 @@ struct GenerateReport {
 std::string generate_summary(const GenerateReport& report);
 
 // The document; schema: docs/json.md. `options` are those of the run.
-nlohmann::ordered_json generate_document(const GenerateReport& report, const GenerationModel& model,
+nlohmann::ordered_json generate_document(const GenerateReport& report,
+                                         const model::DecoderModel& model,
                                          const generation::GeneratorOptions& options,
                                          const std::string& attention_file);
 

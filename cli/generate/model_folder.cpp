@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 
 #include "cli/process/failure.h"
 #include "cli/process/memory.h"
-#include "rapt/checkpoint/model_files.h"
 #include "rapt/text/encoding.h"
 #include "rapt/text/tokenizer_file.h"
 
@@ -49,28 +47,6 @@ std::vector<std::string_view> lacking_characters(const text::Tokenizer& tokenize
   return lacking;
 }
 
-// Of a model of layers while it is loaded: a table or a layer is made with gradients, which are
-// then freed.
-double converted_bytes(const nn::LanguageModelSpec& spec, DType dtype) {
-  const double parameters = count_parameters(spec);
-  const double table = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.features);
-  const double layer = (parameters - table) / static_cast<double>(spec.layers);
-  return parameters * static_cast<double>(size_of(dtype)) +
-         std::max(table, layer) * static_cast<double>(size_of(DType::f32));
-}
-
-// Throws a usage error for a model that is not made of layers, which --dtype bf16 needs.
-void require_layers(const std::string& folder) {
-  const model::DecoderFamily family = model::load_decoder_spec(folder).family;
-  const std::string_view name = model::kDecoderFamilyNames[static_cast<int>(family)];
-  if (std::ranges::find(nn::kLanguageModelLayoutNames, name) ==
-      std::end(nn::kLanguageModelLayoutNames))
-    throw usage_error(
-        fmt::format("--dtype bf16: {} is computed in f32 alone, with its weights in "
-                    "their own type; leave it out",
-                    name));
-}
-
 }  // namespace
 
 text::Tokenizer read_folder_tokenizer(const std::string& folder) {
@@ -88,45 +64,25 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
 
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt) {
-  double weights = 0, cache = 0;
+  const model::DecoderInfo info = model::load_decoder_info(folder, dtype);
+  const auto weights = static_cast<double>(info.copied_bytes);
   // A longer prompt is rejected by the generator.
-  if (dtype == DType::f32) {
-    const model::DecoderInfo info = model::load_decoder_info(folder);
-    weights = static_cast<double>(info.copied_bytes);
-    cache =
-        generation_bytes(decoder_sizes(info.spec), options, std::min(prompt, info.spec.context));
-  } else {
-    require_layers(folder);
-    const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
-    weights = converted_bytes(spec, dtype);
-    cache = generation_bytes(spec, dtype, options, std::min(prompt, spec.context));
-  }
+  const double cache = generation_bytes(decoder_sizes(info.spec, dtype), options,
+                                        std::min(prompt, info.spec.context));
   require_memory(weights + cache,
                  fmt::format("weights while they are loaded {}, keys, values and temporaries {}",
                              bytes_text(weights), bytes_text(cache)),
                  "they grow with the prompt, --length and --num");
 }
 
-GenerationModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
-                                  DType dtype) {
-  GenerationModel model;
-  if (dtype == DType::f32) {
-    const model::DecoderSpec& spec = model.mapped.emplace(model::load_decoder(folder)).spec;
-    model.family = model::kDecoderFamilyNames[static_cast<int>(spec.family)];
-    model.features = spec.features;
-    model.sizes = model.mapped->sizes();
-  } else {
-    const nn::LanguageModelSpec& spec =
-        model.converted.emplace(checkpoint::load_model(folder, dtype, nn::Frozen::yes)).spec;
-    model.family = nn::kLanguageModelLayoutNames[static_cast<int>(spec.layout)];
-    model.features = spec.features;
-    model.sizes = nn::decoding_sizes(spec, dtype);
-  }
-  if (tokenizer.vocabulary() > model.sizes.vocabulary)
+model::DecoderModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
+                                      DType dtype) {
+  model::DecoderModel model = model::load_decoder(folder, dtype);
+  if (tokenizer.vocabulary() > model.spec.vocabulary)
     throw Failure(Exit::data,
                   fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "
                               "tokenizer of this model",
-                              folder, tokenizer.vocabulary(), model.sizes.vocabulary));
+                              folder, tokenizer.vocabulary(), model.spec.vocabulary));
   return model;
 }
 

@@ -15,26 +15,15 @@ namespace rapt::cli {
 // text::read_tokenizer().
 text::Tokenizer read_folder_tokenizer(const std::string& folder);
 
-// A model that continues texts. In f32 its weights are mapped, and multiplied in their own type; in
-// bf16 it is made of layers, to which the weights are converted.
-struct GenerationModel {
-  std::string family;
-  int64_t features = 0;
-  nn::DecodingSizes sizes;
-  std::optional<model::DecoderModel> mapped;  // or
-  std::optional<nn::LanguageModel> converted;
-};
-
 // Throws Failure(memory) before memory is taken if the model and the generator that continues
-// `prompt` tokens do not fit, and Error as model::load_decoder_info(), in bf16 as
-// checkpoint::load_model_spec().
+// `prompt` tokens do not fit, and Error as model::load_decoder_info().
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt);
 
-// Throws Error as model::load_decoder(), in bf16 as checkpoint::load_model(), and Failure(data) for
-// a model with fewer tokens than the tokenizer.
-GenerationModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
-                                  DType dtype);
+// Throws Error as model::load_decoder(), and Failure(data) for a model with fewer tokens than the
+// tokenizer.
+model::DecoderModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
+                                      DType dtype);
 
 // The tokens of a prompt. `option`: that it came from. Throws Failure(data) that names all
 // characters which the tokenizer lacks, and Error(argument) for a text that is not UTF-8.

@@ -75,14 +75,16 @@ class CachedHeads final : public HeadAttention {
 
 }  // namespace
 
-nn::DecodingSizes DecoderModel::sizes() const { return decoder_sizes(spec); }
+nn::DecodingSizes DecoderModel::sizes() const { return decoder_sizes(spec, computed); }
 
-nn::DecodingSizes decoder_sizes(const DecoderSpec& spec) {
+nn::DecodingSizes decoder_sizes(const DecoderSpec& spec, DType computed) {
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   // x and a norm of it, and the wider of attention and network (DecoderCall).
   const double features = number(spec.features), hidden = number(spec.hidden_features);
   const double attention = 2 * number(spec.head_dim) * number(spec.heads + spec.kv_heads);
   const double network = (spec.is_gpt2() ? 1 : 2) * hidden;
+  // Rows in bf16: two norms, and the widest of a product.
+  const double rounded = computed == DType::bf16 ? features + std::max(attention, hidden) / 2 : 0;
   return {.layers = spec.layers,
           .heads = spec.heads,
           .kv_heads = spec.kv_heads,
@@ -91,7 +93,8 @@ nn::DecodingSizes decoder_sizes(const DecoderSpec& spec) {
           .context = spec.context,
           .limits_capacity = true,
           .rounds_cache = true,
-          .row_elements = (spec.norms_behind ? 3 : 2) * features + std::max(attention, network)};
+          .row_elements =
+              (spec.norms_behind ? 3 : 2) * features + std::max(attention, network) + rounded};
 }
 
 void DecoderModel::decode(const TensorView& new_tokens, nn::DecodingCache& cache,

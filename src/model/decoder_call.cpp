@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "nn/models/decoding_call.h"
 #include "rapt/float16.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/window.h"
@@ -51,9 +52,9 @@ void DecoderCall::run_blocks(const TensorView& x, HeadAttention& attention) cons
     const nn::Arena::Frame frame(run_.scratch);
     const TensorView normed = run_.scratch.take(x.dtype, x.dims());
     normalize(block.attention_norm, x, normed);
-    attend(layer, normed, x, attention);
+    attend(layer, as_multiplied(normed), x, attention);
     normalize(block.network_norm, x, normed);
-    run_network(block, normed, x);
+    run_network(block, as_multiplied(normed), x);
   }
 }
 
@@ -98,14 +99,14 @@ void DecoderCall::run_network(const DecoderBlock& block, const TensorView& norme
                               const TensorView& x) const {
   const DecoderSpec& spec = model_.spec;
   const nn::Arena::Frame frame(run_.scratch);
-  const auto take = [&] {
-    return run_.scratch.take(DType::f32, {x.shape[0], x.shape[1], spec.hidden_features});
+  const auto take = [&](DType dtype) {
+    return run_.scratch.take(dtype, {x.shape[0], x.shape[1], spec.hidden_features});
   };
-  const TensorView hidden = take();
+  const TensorView hidden = take(spec.is_gpt2() ? model_.computed : DType::f32);
   if (spec.is_gpt2()) {
     multiply_by(block.widen, normed, hidden, {.activation = spec.activation});
   } else {
-    const TensorView up = take();
+    const TensorView up = take(DType::f32);
     multiply_by(block.gate, normed, hidden);
     multiply_by(block.widen, normed, up);
     nn::gated_activation(spec.activation, hidden, up, hidden, run_);
@@ -133,9 +134,14 @@ void DecoderCall::rotate(const TensorView& heads) const {
   rotary_embedding(heads, rotary, {.values = positions_}, heads, run_.scratch.rest());
 }
 
+TensorView DecoderCall::as_multiplied(const TensorView& x) const {
+  return x.dtype == model_.computed ? x : nn::rounded_rows(x, model_.computed, run_);
+}
+
 void DecoderCall::multiply_by(const StoredLinear& linear, const TensorView& x, const TensorView& y,
                               ProductOptions options) const {
-  const TensorView rows = as_matrix(x);
+  const nn::Arena::Frame frame(run_.scratch);
+  const TensorView rows = as_matrix(as_multiplied(x));
   if (run_.counts())
     return run_.scratch.need(product_workspace_bytes(
         rows.shape[0], rows.shape[1], linear.weight.shape[0], DType::f32, run_.context));

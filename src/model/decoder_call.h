@@ -41,6 +41,8 @@ class DecoderCall {
   void normalize(const nn::Norm& norm, const TensorView& x, const TensorView& y) const;
   void normalize_heads(const std::optional<nn::Norm>& norm, const TensorView& rows) const;
   void rotate(const TensorView& heads) const;
+  // Rows as products take them: themselves, or rounded to DecoderModel::computed.
+  TensorView as_multiplied(const TensorView& x) const;
   void multiply_by(const StoredLinear& linear, const TensorView& x, const TensorView& y,
                    ProductOptions options = {}) const;
   // x += norm(rows weight^T + bias), without a norm where there is none.

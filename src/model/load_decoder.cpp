@@ -37,8 +37,9 @@ const DecoderNames& names_of(DecoderFamily family) {
 // Walks over all tensors of a model: to count them, or to map and copy them.
 class DecoderLoader {
  public:
-  DecoderLoader(const std::string& folder, bool counts)
+  DecoderLoader(const std::string& folder, DType computed, bool counts)
       : counts_(counts),
+        computed_(checked(computed)),
         spec_(load_decoder_spec(folder)),
         names_(names_of(spec_.family)),
         weights_(folder, names_.prefix, true) {}
@@ -46,6 +47,7 @@ class DecoderLoader {
   void walk() {
     const StoredTensor& tokens = weights_.find(names_.tokens, {spec_.vocabulary, spec_.features});
     if (tokens.dtype && *tokens.dtype != DType::f64) info_.dtype = *tokens.dtype;
+    if (computed_ == DType::bf16) info_.dtype = computed_;
     model_.tokens = matrix(tokens);
     if (spec_.is_gpt2())
       model_.places = matrix(weights_.find("wpe.weight", {spec_.context, spec_.features}));
@@ -59,6 +61,7 @@ class DecoderLoader {
   }
 
   DecoderModel model() {
+    model_.computed = computed_;
     model_.spec = std::move(spec_);
     return std::move(model_);
   }
@@ -127,8 +130,8 @@ class DecoderLoader {
   }
 
   TensorView matrix(const StoredTensor& stored) {
-    if (!counts_) return keep(load_weight(stored));
-    count(stored, copied_bytes(stored));
+    if (!counts_) return keep(load_weight(stored, computed_));
+    count(stored, copied_bytes(stored, computed_));
     return {};
   }
 
@@ -165,7 +168,14 @@ class DecoderLoader {
     return model_.loaded.back().view();
   }
 
+  static DType checked(DType computed) {
+    if (computed == DType::f32 || computed == DType::bf16) return computed;
+    throw Error(ErrorCode::dtype,
+                std::string("a decoder is computed in f32 or bf16, got ") + name_of(computed));
+  }
+
   const bool counts_;
+  const DType computed_;
   DecoderSpec spec_;
   const DecoderNames& names_;
   StoredWeights weights_;
@@ -175,14 +185,14 @@ class DecoderLoader {
 
 }  // namespace
 
-DecoderInfo load_decoder_info(const std::string& folder) {
-  DecoderLoader loader(folder, true);
+DecoderInfo load_decoder_info(const std::string& folder, DType computed) {
+  DecoderLoader loader(folder, computed, true);
   loader.walk();
   return loader.info();
 }
 
-DecoderModel load_decoder(const std::string& folder) {
-  DecoderLoader loader(folder, false);
+DecoderModel load_decoder(const std::string& folder, DType computed) {
+  DecoderLoader loader(folder, computed, false);
   loader.walk();
   return loader.model();
 }

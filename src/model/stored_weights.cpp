@@ -7,6 +7,7 @@
 
 #include "checkpoint/open_tensors.h"
 #include "io/quoted.h"
+#include "nn/training/convert.h"
 #include "rapt/float16.h"
 
 namespace rapt::model {
@@ -27,6 +28,12 @@ double stored_number(const TensorView& view, int64_t i) {
     default:
       return static_cast<float>(static_cast<const Float16*>(view.data)[i]);
   }
+}
+
+// The type of a weight in products that are computed in f32 or bf16.
+DType multiplied_type(const StoredTensor& stored, DType computed) {
+  if (computed == DType::bf16) return DType::bf16;
+  return *stored.dtype == DType::f64 ? DType::f32 : *stored.dtype;
 }
 
 std::string_view stored_name(const StoredTensor* tensor) { return tensor->name; }
@@ -86,18 +93,19 @@ void StoredWeights::fail(const std::string& what) const {
   throw Error(ErrorCode::format, path_text(path_) + ": " + what);
 }
 
-LoadedTensor load_weight(const StoredTensor& stored) {
+LoadedTensor load_weight(const StoredTensor& stored, DType computed) {
   LoadedTensor loaded = load(stored);
-  if (*stored.dtype != DType::f64) return loaded;
-  Tensor copy(DType::f32, loaded.view().dims());
-  const std::span<float> to = copy.values<float>();
-  for (size_t i = 0; i < to.size(); ++i)
-    to[i] = static_cast<float>(stored_number(loaded.view(), static_cast<int64_t>(i)));
+  const DType type = multiplied_type(stored, computed);
+  if (*stored.dtype == type) return loaded;
+  Tensor copy(type, loaded.view().dims());
+  nn::convert(loaded.view(), copy.view());
   return own(std::move(copy));
 }
 
-int64_t copied_bytes(const StoredTensor& stored) {
-  return *stored.dtype == DType::f64 ? stored.bytes / 2 : memory_of(stored);
+int64_t copied_bytes(const StoredTensor& stored, DType computed) {
+  const DType type = multiplied_type(stored, computed);
+  if (*stored.dtype == type) return memory_of(stored);
+  return stored.bytes / size_of(*stored.dtype) * size_of(type);
 }
 
 void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to) {

@@ -45,11 +45,12 @@ class StoredWeights {
   std::vector<bool> used_;
 };
 
-// A weight as products read it: mapped in its own type, or, of f64, a copy in f32.
-LoadedTensor load_weight(const StoredTensor& stored);
+// A weight as products read it that are computed in f32: mapped in its own type, or, of f64, a copy
+// in f32; in bf16: mapped, or a copy in bf16.
+LoadedTensor load_weight(const StoredTensor& stored, DType computed);
 
 // The bytes of memory that load_weight() takes; 0: it is mapped.
-int64_t copied_bytes(const StoredTensor& stored);
+int64_t copied_bytes(const StoredTensor& stored, DType computed);
 
 // Copies a vector into f32 numbers, each with `plus` added.
 void copy_numbers(const StoredTensor& stored, float plus, std::span<float> to);

@@ -115,6 +115,58 @@ TEST_F(GenerateTest, PrintsSeveralTextsOneAfterTheOther) {
   EXPECT_NE(texts[0], texts[1]);
 }
 
+TEST_F(GenerateTest, ContinuesSeveralPromptsAsEachAlone) {
+  write("lines.txt", "abc\nca\n");
+  const std::vector<std::string> prompts = {"ab", "abc", "ca", "bab"};
+  for (const std::string num : {"1", "2"}) {
+    const std::vector<std::string> more = {"--length", "6", "--num", num, "--seed", "3"};
+    std::vector<std::string> all = {"--prompt", "ab", "--prompt", "@lines.txt", "--prompt", "bab"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Json found = document(all);
+    EXPECT_EQ(found.at("prompt"), nullptr);
+    EXPECT_EQ(found.at("prompt_tokens"), nullptr);
+    const size_t texts = num == "1" ? 1 : 2;
+    ASSERT_EQ(found.at("texts").size(), 4 * texts);
+    std::string printed;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      std::vector<std::string> one = {"--prompt", prompts[i]};
+      one.insert(one.end(), more.begin(), more.end());
+      const Json alone = document(one);
+      EXPECT_EQ(found.at("prompts").at(i), alone.at("prompts").at(0));
+      EXPECT_EQ(alone.at("prompt"), prompts[i]);
+      for (size_t t = 0; t < texts; ++t) {
+        Json text = found.at("texts").at(i * texts + t);
+        EXPECT_EQ(text.at("prompt"), i);
+        text["prompt"] = 0;
+        EXPECT_EQ(text, alone.at("texts").at(t));
+        printed += (printed.empty() ? "== " : "\n== ") + std::to_string(i * texts + t + 1) +
+                   " of " + std::to_string(4 * texts) + " ==\n" + prompts[i] +
+                   text.at("text").get<std::string>();
+        if (!printed.ends_with('\n')) printed += "\n";
+      }
+    }
+    const Ran ran = generate(all);
+    EXPECT_EQ(ran.out, printed);
+    EXPECT_TRUE(contains(ran.err, "after 4 prompts of 10 in ")) << ran.err;
+  }
+}
+
+// Before any text is continued.
+TEST_F(GenerateTest, NamesThePromptThatIsWrong) {
+  write("lines.txt", "ab\naxb\n");
+  refused(3, {"--prompt", "ab", "--prompt", "@lines.txt"},
+          "line 2 of lines.txt: the tokenizer lacks 'x'");
+  refused(3, {"--prompt", "ab", "--prompt", std::string(25, 'a')},
+          "--prompt 2: 25 tokens; the model has 24 positions");
+  write("lines.txt", "");
+  refused(3, {"--prompt", "@lines.txt"}, "--prompt @lines.txt: the file has no line");
+  refused(4, {"--prompt", "@nowhere.txt"}, "nowhere.txt");
+  refused(2, {"--prompt", "a", "--prompt", "b", "--attention", "f.npy"}, "expected one --prompt");
+  write("lines.txt", "a\nb\n");
+  refused(2, {"--prompt", "@lines.txt", "--attention", "f.npy"}, "the file has several lines");
+  EXPECT_FALSE(std::filesystem::exists(folder() / "f.npy"));
+}
+
 TEST_F(GenerateTest, EndsWhenTheContextIsFullUnlessItSlides) {
   const std::vector<std::string> arguments = {"--prompt", "abc", "--length", "40"};
   const Json full = document(arguments).at("texts").at(0);
@@ -191,7 +243,9 @@ TEST_F(GenerateTest, ContinuesByFamiliesThatAreNotMadeOfLayers) {
   const Json mistral = document(arguments);
   EXPECT_EQ(mistral.at("model").at("layout"), "mistral");
   EXPECT_EQ(mistral.at("texts"), llama.at("texts"));
-  refused(2, {"--prompt", "ab", "--dtype", "bf16"}, "mistral is computed in f32 alone");
+  const Json in_bf16 = document({"--prompt", "ab", "--length", "8", "--dtype", "bf16"});
+  EXPECT_EQ(in_bf16.at("model").at("dtype"), "bf16");
+  EXPECT_EQ(in_bf16.at("texts").at(0).at("tokens").size(), 8u);
 }
 
 TEST_F(GenerateTest, WritesWhatEachTokenLookedAt) {

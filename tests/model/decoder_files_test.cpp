@@ -239,8 +239,17 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   EXPECT_EQ(info.mapped_bytes, mapped);
   EXPECT_EQ(info.copied_bytes, norms * size_of(DType::f32));
   EXPECT_EQ(info.parameters, elements + norms);
+  const model::DecoderInfo halved = model::load_decoder_info(folder_.path(), DType::bf16);
+  EXPECT_EQ(halved.mapped_bytes, 0);  // the folder is in f32
+  EXPECT_EQ(halved.copied_bytes, info.copied_bytes + elements * size_of(DType::bf16));
+  EXPECT_EQ(halved.dtype, DType::bf16);
+  expect_error(
+      ErrorCode::dtype, [&] { model::load_decoder(folder_.path(), DType::f16); },
+      "computed in f32 or bf16, got f16");
   take("mistral");
-  EXPECT_EQ(model::load_decoder(folder_.path()).tokens.dtype, DType::bf16);
+  const model::DecoderModel mistral = model::load_decoder(folder_.path(), DType::bf16);
+  EXPECT_TRUE(std::ranges::all_of(mistral.loaded, &LoadedTensor::mapped));
+  EXPECT_EQ(mistral.tokens.dtype, DType::bf16);
   take("gpt2");  // matrices [in, out], which are mapped as they lie
   const model::DecoderModel gpt2 = model::load_decoder(folder_.path());
   EXPECT_TRUE(std::ranges::all_of(gpt2.loaded, &LoadedTensor::mapped));

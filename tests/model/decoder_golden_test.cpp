@@ -3,7 +3,8 @@
 // transformers, with its own products or plain loops, and the rounding of the largest result, or,
 // of maps, that of scores: each is a sum of head_dim products, and a weight changes by at most half
 // of what scores change by. With a cache of 16-bit numbers the error of logits may be twice that of
-// transformers with queries, keys, values and weights rounded to them.
+// transformers with queries, keys, values and weights rounded to them. In bf16 it may be twice that
+// of layers that compute everything in bf16.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "rapt/checkpoint/model_files.h"
 #include "rapt/generation/generator.h"
 #include "rapt/io/tensor_file.h"
 #include "rapt/model/decoder_model.h"
@@ -203,15 +205,55 @@ TEST_P(DecoderGoldenTest, AnInvariantCacheHasTheBitsOfOnePass) {
   std::vector<int64_t> ids(40);
   for (size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<int64_t>(i * i) % model_.spec.vocabulary;
-  const Tensor pass = Decoding(model_, 40, DType::f32, true).read(ids);
   const size_t row = static_cast<size_t>(model_.spec.vocabulary) * sizeof(float);
-  Decoding decoding(model_, 40, DType::f32, true);
-  const std::span<const int64_t> tokens = ids;
-  for (size_t begin = 0, count = 37; begin < ids.size(); begin += count, count = 1) {
-    const Tensor found = decoding.read(tokens.subspan(begin, count));
-    const auto* const expected = static_cast<const std::byte*>(pass.data()) + begin * row;
-    EXPECT_EQ(std::memcmp(found.data(), expected, count * row), 0) << begin;
+  for (const DType computed : {DType::f32, DType::bf16}) {
+    const model::DecoderModel model = model::load_decoder(folder_, computed);
+    const Tensor pass = Decoding(model, 40, computed, true).read(ids);
+    Decoding decoding(model, 40, computed, true);
+    const std::span<const int64_t> tokens = ids;
+    for (size_t begin = 0, count = 37; begin < ids.size(); begin += count, count = 1) {
+      const Tensor found = decoding.read(tokens.subspan(begin, count));
+      const auto* const expected = static_cast<const std::byte*>(pass.data()) + begin * row;
+      EXPECT_EQ(std::memcmp(found.data(), expected, count * row), 0)
+          << begin << " " << name_of(computed);
+    }
   }
+}
+
+// The largest error of logits [1, ids, vocabulary] of layers that compute everything in bf16.
+double error_of_layers_in_bf16(const std::string& folder, std::span<const int64_t> ids,
+                               const TensorView& exact) {
+  const nn::LanguageModel layers = checkpoint::load_model(folder, DType::bf16, nn::Frozen::yes);
+  const int64_t n = std::ssize(ids);
+  nn::Arena counter;
+  nn::make_decoding_cache(layers, 1, n, counter);
+  std::vector<std::byte> states(counter.bytes());
+  nn::Arena arena(states);
+  nn::DecodingCache cache = nn::make_decoding_cache(layers, 1, n, arena);
+  const TensorView tokens(ids.data(), {1, n});
+  Tensor logits(DType::bf16, {1, n, layers.spec.vocabulary});
+  const Context context;
+  nn::Arena needed;
+  nn::decode(layers, tokens, cache, logits.view(), {.scratch = needed, .context = context});
+  std::vector<std::byte> memory(needed.bytes());
+  nn::Arena scratch(memory);
+  nn::decode(layers, tokens, cache, logits.view(), {.scratch = scratch, .context = context});
+  std::vector<float> found;
+  for (const BFloat16 value : std::as_const(logits).values<BFloat16>()) found.push_back(value);
+  return largest_difference(found, exact);
+}
+
+TEST(DecoderInBf16, ErrorsAreThoseOfLayersInBf16) {
+  const std::string folder = std::string(RAPT_TEST_DATA) + "/gpt2";
+  const TensorFile file = open_tensor_file(folder + "/golden.safetensors");
+  const LoadedTensor ids = load(*file.find("ids0")), exact = load(*file.find("logits0"));
+  const std::span<const int64_t> tokens(static_cast<const int64_t*>(ids.view().data),
+                                        static_cast<size_t>(ids.view().count()));
+  const model::DecoderModel model = model::load_decoder(folder, DType::bf16);
+  const Tensor found = Decoding(model, std::ssize(tokens), DType::bf16).read(tokens);
+  const double error = largest_difference(found.values<float>(), exact.view());
+  EXPECT_LE(error, 2 * error_of_layers_in_bf16(folder, tokens, exact.view()));
+  EXPECT_GT(error, largest_of(exact.view()) * 0x1p-16) << "computed in f32";
 }
 
 TEST_P(DecoderGoldenTest, WeightsOfTheLastTokenAreARowOfTheMap) {

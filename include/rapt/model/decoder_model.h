@@ -23,7 +23,9 @@
 //                                                logits; a window in every second layer
 //
 // Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16). So are
-// GPT-2's transposed matrices; f64 and norms are copied. Everything else is computed in f32.
+// GPT-2's transposed matrices; f64 and norms are copied. Everything else is computed in f32. In
+// bf16, rows are rounded to bf16 before each product, and so are weights of other types, which are
+// copied; sums, norms and attention are computed in f32.
 // A cache may keep keys and values in bf16 or f16 (DecodingSizes::cache_dtype).
 #include <cstdint>
 #include <optional>
@@ -101,6 +103,8 @@ class DecoderModel final : public nn::DecodingModel {
   TensorView places;                 // [context, features] of gpt2, else absent
   std::vector<DecoderBlock> blocks;  // of each layer
   nn::Norm norm;                     // behind the last block
+  // The rows of products: f32, or bf16, to which they are rounded.
+  DType computed = DType::f32;
   TensorView head;                   // [vocabulary, features]; `tokens` with tied_head
   std::vector<LoadedTensor> loaded;  // what the views refer to
 
@@ -138,14 +142,15 @@ struct DecoderInfo {
 
 // Reads config.json and the headers of the tensors. Throws as load_decoder(), except for the values
 // of tensors.
-DecoderInfo load_decoder_info(const std::string& folder);
+DecoderInfo load_decoder_info(const std::string& folder, DType computed = DType::f32);
 
 // The sizes of a cache of the model, and the limits of a call.
-nn::DecodingSizes decoder_sizes(const DecoderSpec& spec);
+nn::DecodingSizes decoder_sizes(const DecoderSpec& spec, DType computed = DType::f32);
 
-// Maps a model. Throws as load_decoder_spec() and open_safetensors(); one Error(format) names a
-// tensor that is missing, of another shape or of another type, or that the model does not have.
-DecoderModel load_decoder(const std::string& folder);
+// Maps a model that is computed in f32 or bf16. Throws Error(dtype) for another `computed`, and as
+// load_decoder_spec() and open_safetensors(); one Error(format) names a tensor that is missing, of
+// another shape or of another type, or that the model does not have.
+DecoderModel load_decoder(const std::string& folder, DType computed = DType::f32);
 
 // One pass over a whole text without a cache: the output of the last norm, [tokens, features] f32.
 // `captures` are those of encode() (encoder_model.h); a result's heads are all heads of a layer.
