@@ -1,7 +1,6 @@
 #pragma once
 // A language model with its tokenizer, from a folder as Hugging Face transformers has it, or from
 // that of a run of `rapt train`.
-#include <optional>
 #include <string>
 #include <vector>
 
