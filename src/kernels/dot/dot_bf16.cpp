@@ -167,6 +167,10 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
           run_of_row(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
 }
 
+// How many rows ahead pairs of rows are asked for into the L2: rows of a weight may be several KiB
+// apart, and of a panel each is 2 lines.
+constexpr int64_t kPairedRowsAhead = 16;
+
 // [count / 2][stride] pairs of rows; a missing last row is 0.
 RAPT_NOINLINE void pack_row_pairs(const uint16_t* rows, int64_t row_stride, int64_t dim_stride,
                                   int64_t count, int64_t dims, int64_t stride,
@@ -176,6 +180,8 @@ RAPT_NOINLINE void pack_row_pairs(const uint16_t* rows, int64_t row_stride, int6
     for (int64_t d = 0; d < dims; d += 32) {
       const uint16_t* row = rows + j * row_stride + d * dim_stride;
       const bool both = j + 1 < count, whole = dims - d >= 32 && dim_stride == 1 && both;
+      prefetch_far(row + kPairedRowsAhead * row_stride);
+      prefetch_far(row + (kPairedRowsAhead + 1) * row_stride);
       const __m512i even = whole ? _mm512_loadu_si512(row) : run_of_row(row, dim_stride, dims - d);
       const __m512i odd = whole  ? _mm512_loadu_si512(row + row_stride)
                           : both ? run_of_row(row + row_stride, dim_stride, dims - d)

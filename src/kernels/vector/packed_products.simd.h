@@ -128,8 +128,23 @@ RAPT_INLINE void pack_column_panel(const typename S::Stored* right, int64_t colu
     }
 }
 
-// Packs columns that lie side by side. Panel after panel, because 4 KiB may lie between the terms
-// of one as well as between the panels.
+// Packs whole panels of columns that lie side by side. Terms may be several KiB apart, and of a
+// single panel each is 2 lines, which memory delivers slowly. The panels begin in one set of the
+// L1, which holds the lines of four.
+constexpr int kPanelsAtOnce = 4;
+template <class V, class S, class E = typename V::Element>
+RAPT_INLINE void pack_whole_term_panels(const typename S::Stored* right, int64_t term_stride,
+                                        int64_t terms, E* packed) {
+  constexpr int64_t kLanes = V::kLanes, kWidth = kPanelVectors * kLanes;
+  for (int64_t k = 0; k < terms; ++k, right += term_stride, packed += kWidth) {
+    prefetch_term(right + kTermsAhead * term_stride, kPanelsAtOnce * kWidth);
+    for (int64_t p = 0; p < kPanelsAtOnce; ++p)
+      UNROLL_FOR (int x = 0; x < kPanelVectors; ++x)
+        store(packed + p * kWidth * terms + x * kLanes, S::load(right + p * kWidth + x * kLanes));
+  }
+}
+
+// Packs one panel of columns that lie side by side.
 template <class V, class S, class E = typename V::Element>
 RAPT_INLINE void pack_term_panel(const typename S::Stored* right, int64_t term_stride,
                                  int64_t columns, int64_t padded, int64_t terms, E* packed) {
@@ -155,11 +170,15 @@ RAPT_NOINLINE void pack_right(const void* from, int64_t column_stride, int64_t t
   for (int64_t c = 0; c < columns; c += kWidth) {
     const int64_t rest = columns - c,
                   padded = smaller((rest + kLanes - 1) / kLanes * kLanes, kWidth);
-    if (column_stride == 1)
+    if (column_stride == 1 && rest >= kPanelsAtOnce * kWidth) {
+      pack_whole_term_panels<V, S>(right + c, term_stride, terms, packed + c * terms);
+      c += (kPanelsAtOnce - 1) * kWidth;
+    } else if (column_stride == 1) {
       pack_term_panel<V, S>(right + c, term_stride, rest, padded, terms, packed + c * terms);
-    else
+    } else {
       pack_column_panel<V, S>(right + c * column_stride, column_stride, term_stride, rest, padded,
                               terms, packed + c * terms);
+    }
   }
 }
 
