@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/check_argument.h"
-#include "base/rare.h"
 
 namespace rapt {
 
@@ -21,32 +20,36 @@ std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
+namespace {
+
+// The extent of a view whose reach in bytes overflows: none if it is empty.
+[[gnu::cold]] Bytes overflowing_extent(const char* name, const TensorView& view) {
+  if (view.empty()) return {};
+  check_argument(name, [&] { element_count(view.dims()); });  // throws for the lengths alone
+  throw Error(ErrorCode::overflow,
+              described(name, view) + ": its strides reach beyond 64-bit addresses", name);
+}
+
+}  // namespace
+
 Bytes extent_of(const char* name, const TensorView& view) {
   check_rank(name, view);
   if (!view.defined()) return {};
   int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
-  bool overflow = false;
   for (int i = 0; i < view.rank; ++i) {
     if (view.shape[i] == 0) return {};
     int64_t span;
-    overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
-    overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
-    // Two sums in registers: a reference to one of them would keep both in memory.
-    if (span < 0)
-      overflow |= __builtin_add_overflow(low, span, &low);
-    else
-      overflow |= __builtin_add_overflow(high, span, &high);
+    if (__builtin_mul_overflow(count, view.shape[i], &count) ||
+        __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span) ||
+        (span < 0 ? __builtin_add_overflow(low, span, &low)
+                  : __builtin_add_overflow(high, span, &high)))
+      return overflowing_extent(name, view);
   }
   const int64_t size = size_of(view.dtype);
   int64_t bytes;  // from the one end to the other
-  overflow |= __builtin_mul_overflow(low, size, &low) ||
-              __builtin_mul_overflow(high, size, &high) ||
-              __builtin_sub_overflow(high, low, &bytes);
-  if (rare(overflow)) {
-    check_argument(name, [&] { element_count(view.dims()); });  // throws for the lengths alone
-    throw Error(ErrorCode::overflow,
-                described(name, view) + ": its strides reach beyond 64-bit addresses", name);
-  }
+  if (__builtin_mul_overflow(low, size, &low) || __builtin_mul_overflow(high, size, &high) ||
+      __builtin_sub_overflow(high, low, &bytes))
+    return overflowing_extent(name, view);
   if (!view.data) return {};
   const auto at = reinterpret_cast<uintptr_t>(view.data);
   return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};

@@ -39,9 +39,11 @@ class OutputMemory {
 
  private:
   struct Tenant {  // of memory; the addresses are those of Bytes
+    // Addresses are no neighbours: they would be stored as a vector, which waits for two stores.
     const char* name;
+    uintptr_t begin;
     const TensorView* view;  // null: the workspace, or a tensor that a method writes
-    uintptr_t begin, end;
+    uintptr_t end;
 
     Bytes bytes() const noexcept { return {begin, end}; }
   };

@@ -121,7 +121,7 @@ template <class E>
 Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& workers, Memory memory,
                  bool shares_rows, const MaskList& masks) {
   Tiling t = tiling_of_products(kernels);
-  t.group_vectors = vectors_of_group(t, query_group_of(masks));
+  if (!masks.empty()) t.group_vectors = vectors_of_group(t, query_group_of(masks));
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys pay for the prologue of a tile, and their score tile is half an L1. Large heads take
   // 64 keys, for the L2.

@@ -60,7 +60,6 @@ template <class E>
 void transform_keys(const ForwardCall<E>& call, const RowTransformPlaces<E>& places,
                     const RepeatedMemory& workers, const Context& context) {
   const Problem& p = call.problem;
-  if (!p.rows.any()) return;
   // The angle tables serve the queries, too.
   write_row_transform(p.rows, p.head_dim, call.at(places.angles));
   if (!p.rows.transforms_key || p.k_len == 0) return;

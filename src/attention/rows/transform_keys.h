@@ -5,8 +5,8 @@
 
 namespace rapt {
 
-// Fills in the angle tables and writes the transformed keys to the problem's `key`. Throws
-// Error(cancelled).
+// Of a call with a row transform: fills in the angle tables and writes the transformed keys to the
+// problem's `key`. Throws Error(cancelled).
 template <class E>
 void transform_keys(const ForwardCall<E>& call, const RowTransformPlaces<E>& places,
                     const RepeatedMemory& workers, const Context& context);

@@ -55,7 +55,6 @@ void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, 
 
 template <class E>
 void pack_keys(const ForwardCall<E>& call, const Context& context) {
-  if (!call.tiling.packs_ahead) return;
   const Problem& p = call.problem;
   const RouteKernels<E>& route = call.kernels.route;
   int64_t longest = 0;

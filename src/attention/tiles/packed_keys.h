@@ -27,7 +27,7 @@ struct PackedPlaces {
   }
 };
 
-// Packs all keys and values that some query may attend to, if the call packs them at all. Throws
+// Packs all keys and values that some query may attend to, of a call that packs ahead. Throws
 // Error(cancelled).
 template <class E>
 void pack_keys(const ForwardCall<E>& call, const Context& context);

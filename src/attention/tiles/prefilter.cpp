@@ -45,7 +45,6 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context) {
   if constexpr (sizeof(E) == sizeof(float)) {
-    if (!call.kernels.prefilter) return;
     const Problem& p = call.problem;
     const KeyMatrices matrices(p, p.key);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);

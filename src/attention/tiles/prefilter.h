@@ -44,7 +44,7 @@ struct PrefilterPlaces {
   }
 };
 
-// Rounds all keys, if the call has a prefilter. Throws Error(cancelled).
+// Rounds all keys of a call with a prefilter. Throws Error(cancelled).
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context);
 

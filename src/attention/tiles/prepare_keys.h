@@ -4,6 +4,7 @@
 #include "attention/tiles/packed_keys.h"
 #include "attention/tiles/prefilter.h"
 #include "attention/tiles/tile_places.h"
+#include "base/rare.h"
 
 namespace rapt {
 
@@ -12,9 +13,9 @@ template <class E>
 void prepare_keys(const ForwardCall<E>& call, const Context& context) {
   const TilePlaces<E>& places = call.layout;
   write_relative(call, places.relative);
-  transform_keys(call, places.row_transform, places.workers, context);
-  round_keys(call, context);
-  pack_keys(call, context);
+  if (call.problem.rows.any()) transform_keys(call, places.row_transform, places.workers, context);
+  if (rare(call.kernels.prefilter != nullptr)) round_keys(call, context);
+  if (rare(call.tiling.packs_ahead)) pack_keys(call, context);
 }
 
 }  // namespace rapt
