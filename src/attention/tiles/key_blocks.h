@@ -114,13 +114,8 @@ class KeyBlocks {
       return block;
     }
     if (rare(route_.reads_runs)) return block;
-    const RowsAt& key = block.key_rows;
     // Built in place: a copy would wait for the stores of its members.
-    if (!p_.pages.used())
-      new (&block.key_rows) RowsAt(keys_.from(begin));
-    else
-      block.key_rows =
-          cached_keys_.rows(begin, count, p_.head_dim, call_.layout.blocks.cached_key.in(scratch_));
+    const RowsAt& key = *new (&block.key_rows) RowsAt(rows_of_keys(begin, count));
     block.key = key.data, block.key_stride = key.row_stride;
     if (rare(!keys_in_place(p_, route_))) {
       std::byte* const packed = call_.layout.blocks.key.in(scratch_);
@@ -130,12 +125,7 @@ class KeyBlocks {
     }
     if (exact_.used()) block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
-    const RowsAt& value = block.value_rows;
-    if (!p_.pages.used())
-      new (&block.value_rows) RowsAt(values_.from(begin));
-    else
-      block.value_rows = cached_values_.rows(begin, count, p_.value_dim,
-                                             call_.layout.blocks.cached_value.in(scratch_));
+    const RowsAt& value = *new (&block.value_rows) RowsAt(rows_of_values(begin, count));
     block.value = value.data, block.value_stride = value.row_stride;
     if (rare(!values_in_place(p_, route_))) {
       std::byte* const packed = call_.layout.blocks.value.in(scratch_);
@@ -191,6 +181,16 @@ class KeyBlocks {
         runs[n] = {rows.from(begin + n * kRunRows).data, rows.row_stride};
     }
     return runs;
+  }
+  RowsAt rows_of_keys(int64_t begin, int64_t count) const noexcept {
+    if (!p_.pages.used()) return keys_.from(begin);
+    return cached_keys_.rows(begin, count, p_.head_dim,
+                             call_.layout.blocks.cached_key.in(scratch_));
+  }
+  RowsAt rows_of_values(int64_t begin, int64_t count) const noexcept {
+    if (!p_.pages.used()) return values_.from(begin);
+    return cached_values_.rows(begin, count, p_.value_dim,
+                               call_.layout.blocks.cached_value.in(scratch_));
   }
 
   const ForwardCall<E>& call_;
