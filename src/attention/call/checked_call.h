@@ -24,7 +24,7 @@ struct CheckedCall {
         options(call_options),
         context(call_context),
         problem(make_problem(query, key, value, options)) {
-    if (elements == Elements::read) require_data(query, key, value, options);
+    if (elements == Elements::read) require_data(query, key, value, options, problem);
   }
   // The same call, stated as another problem.
   CheckedCall(const CheckedCall& call, const Problem& restated, const AttentionOptions& its_options)

@@ -423,7 +423,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 }
 
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
-                  const AttentionOptions& options) {
+                  const AttentionOptions& options, const Problem& problem) {
   const auto require = [](const char* name, const TensorView& view) {
     if (!view.data && !view.empty())
       fail(ErrorCode::argument, name,
@@ -433,12 +433,13 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("query", query);
   require("key", key);
   require("value", value);
-  if (rare(options.bias.defined())) require("bias", options.bias);
+  if (rare(problem.has_bias)) require("bias", options.bias);
   check_argument("scores", [&] {
     for (const ScoreRef& score : options.scores) for_each_tensor_of(score, require);
   });
   check_argument("normalizer", [&] { for_each_tensor_of(options.normalizer, require); });
-  check_argument("relative", [&] { for_each_relative_tensor(options.relative, require); });
+  if (problem.relative.any())
+    check_argument("relative", [&] { for_each_relative_tensor(options.relative, require); });
   check_argument("method", [&] {
     for_each_method_tensor(options.method,
                            [&](const Parameter& parameter, const TensorView& tensor) {

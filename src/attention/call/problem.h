@@ -191,9 +191,10 @@ void take_operand(const TensorView& view, const Problem& problem, Operand& opera
 // The same for a bias of [..., q_len or 1, k_len or 1]. Returns false if it does not broadcast.
 bool take_bias_operand(const TensorView& bias, const Problem& problem, Operand& operand);
 
-// Checks that no input with elements has a null data pointer. Throws Error(argument).
+// Checks that no input of a checked problem with elements has a null data pointer. Throws
+// Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
-                  const AttentionOptions& options);
+                  const AttentionOptions& options, const Problem& problem);
 
 // The threshold below which a random number drops its pair: p 2^32, rounded to nearest. Throws
 // Error(argument) for a probability outside [0, 1).

@@ -29,7 +29,8 @@ struct TilePlaces {
 
   RepeatedMemory workers;
 
-  void reserve(ScratchPlan<E>& plan) {
+  // Inlined, as reserve_walk() is, so that the planner stays in registers.
+  [[gnu::always_inline]] void reserve(ScratchPlan<E>& plan) {
     const Tiling& t = plan.tiling;
     plan.worker.place(rows, {kTileRows, t.max_vectors * t.lanes});
     if (rare(plan.problem.drop_below > 0)) plan.worker.place(kept, {t.block_keys});
@@ -41,7 +42,7 @@ struct TilePlaces {
   }
 
   // To be called, too, for begin_tile() and for_each_block().
-  void reserve_walk(ScratchPlan<E>& plan) {
+  [[gnu::always_inline]] void reserve_walk(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
     plan.worker.place(query_t, {plan.unit, plan.query_bytes(p.head_dim)});
     if (rare(p.rows.adds_biases))
