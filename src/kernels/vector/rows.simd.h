@@ -78,7 +78,19 @@ template <class V, class S>
 RAPT_NOINLINE void pack_vector_of_queries(const typename S::Stored* query, int64_t row_stride,
                                           int64_t dim_stride, int64_t rows, int64_t head_dim,
                                           V factor, int64_t queries, typename V::Element* query_t) {
-  for (int64_t d = 0; d < head_dim; d += V::kLanes) {
+  int64_t d = 0;
+  // Whole blocks of dense rows stay in registers: where several branches load a block, the compiler
+  // joins them in memory.
+  if (dim_stride == 1 && rows >= V::kLanes)
+    for (; d + V::kLanes <= head_dim; d += V::kLanes) {
+      V r[V::kLanes];
+      UNROLL_FOR (int x = 0; x < V::kLanes; ++x) r[x] = S::load(query + x * row_stride + d);
+      prefetch_rows<V>(query + V::kLanes * row_stride + d, row_stride, dim_stride);
+      transpose(r);
+      auto* out = query_t + d * queries;
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(out + y * queries, mul(factor, r[y]));
+    }
+  for (; d < head_dim; d += V::kLanes) {
     V r[V::kLanes];
     load_transposed<V, S>(query + d * dim_stride, row_stride, dim_stride, rows, head_dim - d, r);
     prefetch_rows<V>(query + V::kLanes * row_stride + d * dim_stride, row_stride, dim_stride);
