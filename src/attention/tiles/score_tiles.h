@@ -9,7 +9,6 @@
 // plan, rows, relative and the kernel tables. It includes neither forward nor backward. The code is
 // in the header because it is a template over E.
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "attention/plan/variant_kernels.h"
