@@ -3,43 +3,75 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <string>
 
 #include "check/compare/comparison.h"
 #include "check/draw/law_grid.h"
+#include "check/problem/parse_masks.h"
 #include "support/call.h"
 #include "support/executors.h"
 
 namespace laws {
 namespace {
 
-// PyTorch #88718: the result depended on the number of threads.
-TEST(SharedWork, reg_thread_count_bits) {
-  LawGrid grid(base_seed() + 7, InputKinds::any, Work::shared);
-  Random random(base_seed() + 7);
+// Whether threads share the call. Calls of 2, 3, 5 and 9 workers must have the bits of one thread.
+bool expect_bits_of_one_thread(const Descriptor& descriptor) {
+  const Case c(descriptor);
+  SCOPED_TRACE("rapt check '" + to_string(descriptor) + "'");
+  const Case::Inputs in = c.laid_out();
+  Context context;
+  context.threads = 1;
+  const AttentionResult alone = run(c, context);
+  context.threads = 0;
   Threads two(2), three(3), nine(9);
-  Shuffled shuffled(random.next(), 5);
+  Shuffled shuffled(descriptor.seed, 5);
+  for (rapt::Executor* const executor :
+       std::initializer_list<rapt::Executor*>{&two, &three, &nine, &shuffled}) {
+    context.executor = executor;
+    EXPECT_TRUE(same_captures(run(c, context), alone))
+        << "RAPT_THREADS=" << executor->concurrency();
+  }
+  return rapt::plan(in.query, in.key, in.value, c.wanted_options(), context).threads > 1;
+}
+
+// Draws `count` problems that accept(descriptor), which may change them, returns true for.
+template <class Accept>
+void for_shared_problems(int count, uint64_t seed, const Accept& accept) {
+  LawGrid grid(seed, InputKinds::any, Work::shared);
   int shared = 0;
-  const int count = problem_count(120);
-  for (int n = 0; n < count && !HasFailure();) {
-    const Descriptor descriptor = grid.next();
-    if (!descriptor.elements.empty()) continue;  // NaN may have another sign
+  for (int n = 0; n < count && !testing::Test::HasFailure();) {
+    Descriptor descriptor = grid.next();
+    if (!descriptor.elements.empty() || !accept(descriptor))
+      continue;  // a NaN may have either sign
     ++n;
-    const Case c(descriptor);
-    SCOPED_TRACE("rapt check '" + to_string(c.descriptor) + "'");
-    const Case::Inputs in = c.laid_out();
-    Context context;
-    context.threads = 1;
-    const AttentionResult alone = run(c, context);
-    context.threads = 0;
-    for (rapt::Executor* const executor :
-         std::initializer_list<rapt::Executor*>{&two, &three, &nine, &shuffled}) {
-      context.executor = executor;
-      EXPECT_TRUE(same_captures(run(c, context), alone))
-          << "RAPT_THREADS=" << executor->concurrency();
-    }
-    shared += rapt::plan(in.query, in.key, in.value, c.wanted_options(), context).threads > 1;
+    shared += expect_bits_of_one_thread(descriptor);
   }
   EXPECT_GT(shared, count / 2) << "too little work";
+}
+
+// PyTorch #88718: the result depended on the number of threads.
+TEST(SharedWork, reg_thread_count_bits) {
+  for_shared_problems(problem_count(80), base_seed() + 7, [](Descriptor&) { return true; });
+}
+
+// Where masks attend by groups of queries, tiles end with groups. A unit of one such tile may be
+// narrower than the tiles of passes after the main one.
+TEST(SharedWork, TilesOfGroups) {
+  Random random(base_seed() + 8);
+  for_shared_problems(problem_count(40), base_seed() + 8, [&](Descriptor& d) {
+    if (!d.method.empty() || d.q_len < 32) return false;
+    const std::string size = std::to_string(random.pick({16, 24, 32, 48, 64, 96, 128}));
+    const std::string mask = random.chance(0.5)
+                                 ? "bigbird(block=" + size + ",window=3,global=1,random=0)"
+                                 : "chunked(size=" + size + ",back=1,forward=0)";
+    check::Scanner in(mask);
+    d.masks = parse_masks(in, d);
+    if (d.packed > 0 || d.cache) return true;
+    d.captures.received = true;
+    auto& map = d.captures.map.emplace();
+    map.rows = 3, map.columns = 5;
+    return true;
+  });
 }
 
 }  // namespace
