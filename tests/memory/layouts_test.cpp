@@ -74,7 +74,7 @@ void expect_apart(Arrays& arrays, const rapt::RepeatedMemory& workers, int64_t c
 
 template <class E>
 void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
-  const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::forward, 1});
+  const rapt::PreparedCall<E> prepared(call, {rapt::PassKind::forward, 1});
   rapt::Captures captures = rapt::requested_captures(call.problem, call.options);
   const rapt::Tiling tiling =
       rapt::tiling_of(call.problem, prepared.kernels, prepared.workers, memory,
@@ -89,7 +89,7 @@ void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
 template <class E>
 void expect_backward(const rapt::CheckedCall& call, const rapt::BackwardRequest& request) {
   const rapt::WantedGradients wanted = rapt::wanted_gradients(call, request);
-  const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::backward, 1});
+  const rapt::PreparedCall<E> prepared(call, {rapt::PassKind::backward, 1});
   const rapt::BackwardPlan plan = rapt::backward_plan(call, wanted, prepared);
   const auto layout = rapt::backward_layout(call, wanted, plan, prepared.kernels);
   Arrays arrays(layout);
