@@ -11,7 +11,7 @@
 namespace rapt::cli {
 namespace {
 
-// Tokens of a batch, about: enough rows for the products, few enough for the caches.
+// About how many tokens a batch has: enough rows for the products, few enough for the caches.
 constexpr int64_t kBatchTokens = 1024;
 
 int embed_threads(const Context& context) {
@@ -53,8 +53,8 @@ class EmbedRun {
   }
 
  private:
-  // Cuts the texts into batches of about the same tokens. Where threads have several, each has as
-  // many as the others.
+  // Cuts the texts into batches of about the same number of tokens; with more batches than threads,
+  // a multiple of the threads is the goal (long texts make fewer).
   void cut_batches() {
     int64_t tokens = 0;
     for (const text::Encoding& encoding : encodings_) tokens += std::ssize(encoding.ids);
