@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/input/arguments.h"
+#include "cli/input/bracketed_words.h"
 #include "cli/input/tensor_input.h"
 #include "cli/process/failure.h"
 #include "cli/self/json_usage.h"
@@ -80,13 +82,18 @@ CommandLine::CommandLine()
   root_.require_subcommand(0, 1);
   // refuse_unknown() rejects unknown words and suggests the nearest one.
   root_.allow_extras();
-  for (const Command& command : commands_) command.app->allow_extras();
+  take_words_whole(root_);
+  for (const Command& command : commands_) {
+    command.app->allow_extras();
+    take_words_whole(*command.app);
+  }
 }
 
 const Command* CommandLine::read(std::vector<std::string> words) {
   command_name_ = "rapt";
   if (!words.empty() && names_a_file(words.front(), commands_)) words.insert(words.begin(), "info");
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  for (std::string& word : words) word = marked_word(std::move(word));
   const auto read_command = [&]() -> const Command* {
     for (const Command& command : commands_) {
       if (!command.app->parsed()) continue;
@@ -108,7 +115,7 @@ const Command* CommandLine::read(std::vector<std::string> words) {
   }
   const std::vector<std::string> extras = root_.remaining();
   if (!extras.empty() && extras.front().rfind('-', 0) != 0)
-    refuse_command(extras.front(), commands_);
+    refuse_command(unmarked_word(extras.front()), commands_);
   refuse_unknown(root_);
   return nullptr;
 }

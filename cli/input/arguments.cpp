@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/input/bracketed_words.h"
 #include "cli/process/failure.h"
 #include "rapt/catalogue.h"
 #include "rapt/thread_pool.h"
@@ -50,7 +51,7 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 void refuse_unknown(const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining();
   if (extras.empty()) return;
-  std::string name = extras.front();
+  std::string name = unmarked_word(extras.front());
   if (name.size() < 2 || name[0] != '-') {
     throw usage_error("'" + name + "' is not expected here; every value follows its option");
   }

@@ -7,6 +7,8 @@
 #include "cli/support/run_rapt.h"
 #include "cli/support/tiny_language_model.h"
 #include "rapt/checkpoint/model_files.h"
+#include "rapt/text/learn.h"
+#include "rapt/text/tokenizer_file.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -149,6 +151,30 @@ TEST_F(GenerateTest, ContinuesSeveralPromptsAsEachAlone) {
     EXPECT_EQ(ran.out, printed);
     EXPECT_TRUE(contains(ran.err, "after 4 prompts of 10 in ")) << ran.err;
   }
+}
+
+// As "[INST] ... [/INST]" stands in brackets.
+TEST_F(GenerateTest, TextsInBracketsStayWhole) {
+  text::write_tokenizer(text::learn_characters("[],/ abc"), path("model"), Overwrite::yes);
+  for (const std::string text : {"[a,b]", "[a] b [/a]"}) {
+    for (const std::vector<std::string>& given :
+         {std::vector<std::string>{"--prompt", text}, {"--prompt=" + text}}) {
+      std::vector<std::string> more = given;
+      more.insert(more.end(), {"--length", "2", "--stop", text, "--stop=" + text});
+      const Json found = document(more);
+      ASSERT_EQ(found.at("prompts").size(), 1u);
+      EXPECT_EQ(found.at("prompts")[0].at("text"), text);
+      EXPECT_EQ(found.at("stop"), std::vector<std::string>({text, text}));
+    }
+  }
+}
+
+TEST_F(GenerateTest, TakesOneTextBehindEachPrompt) {
+  const Ran behind = rapt({"generate", "--prompt", "a", "model", "--length", "3"});
+  EXPECT_EQ(behind.exit, 0) << behind.err;
+  EXPECT_EQ(behind.out, generate({"--prompt", "a", "--length", "3"}).out);
+  refused(2, {"--prompt", "a", "b"}, "'b' is not expected here");
+  refused(2, {"--prompt", "a", "[a,b]"}, "'[a,b]' is not expected here");
 }
 
 // Before any text is continued.

@@ -297,6 +297,12 @@ TEST_F(ModelTest, TextsHaveTheSameVectorsTogetherAndAlone) {
   EXPECT_EQ(open_tensor_file(path("v.npy")).tensors[0].shape, (std::vector<int64_t>{1, 24}));
 }
 
+TEST_F(ModelTest, TextsInBracketsStayWhole) {
+  text::write_tokenizer(text::learn_characters("[],/ ab"), path("model"), Overwrite::yes);
+  EXPECT_EQ(document({"embed", "model", "[a,b]", "[a] b [/a]", "a"}).at("tokens"),
+            Json({5, 10, 1}));
+}
+
 // More texts than a batch takes.
 TEST_F(ModelTest, VectorsDoNotDependOnThreads) {
   std::string lines;

@@ -3,6 +3,8 @@
 
 #include "cli/support/run_rapt.h"
 #include "cli/support/tiny_language_model.h"
+#include "rapt/text/learn.h"
+#include "rapt/text/tokenizer_file.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -38,6 +40,14 @@ TEST_F(TokenizeTest, CutsAPairAndSaysSo) {
   EXPECT_EQ(found.at("tokens")[1].at("text"), 1);
   EXPECT_TRUE(
       contains(rapt({"tokenize", "model", "ab", "--max-tokens", "1"}).err, "cut to 1 tokens"));
+}
+
+TEST_F(TokenizeTest, TextsInBracketsStayWhole) {
+  text::write_tokenizer(text::learn_characters("[],/ INSTabx"), path("model"), Overwrite::yes);
+  const Ran ran = rapt({"tokenize", "model", "[a,b]", "[INST] x [/INST]", "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(Json::parse(ran.out).at("bytes"), Json({5, 16}));
+  EXPECT_EQ(Json::parse(ran.out).at("tokens").size(), 21u);
 }
 
 TEST_F(TokenizeTest, WhatIsMissingIsNamed) {
