@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/generate/model_folder.h"
+#include "cli/input/lines.h"
 #include "cli/input/tensor_input.h"
 #include "cli/process/failure.h"
 
@@ -17,15 +16,11 @@ std::string content_of(const std::string& option, const std::string& path) {
 }
 
 void add_lines(const std::string& path, std::vector<Prompt>& prompts) {
-  const std::string content = content_of("--prompt", path);
-  int64_t line = 0;
-  for (size_t begin = 0; begin < content.size();) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    prompts.push_back(
-        {content.substr(begin, end - begin), fmt::format("line {} of {}", ++line, path)});
-    begin = end + 1;
-  }
-  if (line == 0) throw Failure(Exit::data, fmt::format("--prompt @{}: the file has no line", path));
+  int64_t number = 0;
+  for (const std::string& line : lines_of(content_of("--prompt", path)))
+    prompts.push_back({line, fmt::format("line {} of {}", ++number, path)});
+  if (number == 0)
+    throw Failure(Exit::data, fmt::format("--prompt @{}: the file has no line", path));
 }
 
 }  // namespace
@@ -50,9 +45,11 @@ std::vector<int64_t> prompt_tokens(const Prompt& prompt, const text::Tokenizer& 
                                    const std::vector<int64_t>& stop_tokens) {
   if (!prompt.text.empty()) return encode_prompt(tokenizer, prompt.name, prompt.text);
   if (stop_tokens.empty())
-    throw Failure(Exit::data,
-                  "there is no prompt, and the model has no token between texts to begin with",
-                  "--prompt TEXT gives the beginning");
+    throw Failure(
+        Exit::data,
+        prompt.name +
+            ": there is no prompt, and the model has no token between texts to begin with",
+        "--prompt TEXT gives the beginning");
   return {stop_tokens.front()};
 }
 

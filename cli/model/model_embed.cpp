@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/input/lines.h"
 #include "cli/model/embed_batches.h"
 #include "cli/model/encoder_folder.h"
 #include "cli/model/model_actions.h"
@@ -60,12 +61,10 @@ EmbedTexts texts_to_embed(const std::vector<std::string>& arguments) {
       all.names.push_back(given[i]);
       continue;
     }
-    int64_t line = 0;
-    for (size_t begin = 0; begin < content.size();) {
-      const size_t end = std::min(content.find('\n', begin), content.size());
-      texts.push_back(stripped(std::string_view(content).substr(begin, end - begin)));
-      all.names.push_back(fmt::format("line {} of {}", ++line, given[i]));
-      begin = end + 1;
+    int64_t number = 0;
+    for (const std::string& line : lines_of(content)) {
+      texts.push_back(stripped(line));
+      all.names.push_back(fmt::format("line {} of {}", ++number, given[i]));
     }
   }
   if (texts.empty()) throw Failure(Exit::data, "the files have no line");

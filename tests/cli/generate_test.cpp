@@ -177,6 +177,14 @@ TEST_F(GenerateTest, TakesOneTextBehindEachPrompt) {
   refused(2, {"--prompt", "a", "[a,b]"}, "'[a,b]' is not expected here");
 }
 
+TEST_F(GenerateTest, LinesEndAsOnAnySystem) {
+  write("lines.txt", "abc\r\nca\r\n");
+  const Json found = document({"--prompt", "@lines.txt", "--length", "3"});
+  ASSERT_EQ(found.at("prompts").size(), 2u);
+  EXPECT_EQ(found.at("prompts")[0].at("text"), "abc");
+  EXPECT_EQ(found.at("prompts")[1].at("text"), "ca");
+}
+
 // Before any text is continued.
 TEST_F(GenerateTest, NamesThePromptThatIsWrong) {
   write("lines.txt", "ab\naxb\n");
@@ -186,6 +194,8 @@ TEST_F(GenerateTest, NamesThePromptThatIsWrong) {
           "--prompt 2: 25 tokens; the model has 24 positions");
   write("lines.txt", "");
   refused(3, {"--prompt", "@lines.txt"}, "--prompt @lines.txt: the file has no line");
+  write("lines.txt", "ab\n\nb\n");
+  refused(3, {"--prompt", "@lines.txt"}, "line 2 of lines.txt: there is no prompt");
   refused(4, {"--prompt", "@nowhere.txt"}, "nowhere.txt");
   refused(2, {"--prompt", "a", "--prompt", "b", "--attention", "f.npy"}, "expected one --prompt");
   write("lines.txt", "a\nb\n");
