@@ -7,8 +7,8 @@
 namespace rapt {
 
 // A tensor [batch ..., rows, own], addressed by head and row. Its members, and those of
-// RowPositions, have no initial values, because most calls rotate nothing: take_positions() sets
-// all.
+// RowPositions, have no initial values, because most calls rotate nothing: take_positions() clears
+// them first.
 struct PerRow {
   const void* data;
   DType dtype;

@@ -273,7 +273,7 @@ class ScoreTiles {
   // or below them may become -inf; null: none may.
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, TileKeys& tile_keys, E* scores,
                       E* before, Keep keep, const E* bounds = nullptr) noexcept {
-    // Member by member: a copy of the whole would wait for the stores of its members.
+    // Keys follow one another: the step is 1. A copy of the whole would wait for the stores.
     const Positions keys{tile_keys.positions.start, 1, tile_keys.positions.count};
     const int64_t first = keys.start - block.begin;
     begin_scores(tile, keys, scores, row(kBlockMax));

@@ -167,8 +167,8 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
           run_of_row(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
 }
 
-// How many rows ahead pairs of rows are asked for into the L2: rows of a weight may be several KiB
-// apart, and of a panel each is 2 lines.
+// pack_row_pairs() prefetches so many rows ahead into the L2. Rows of a weight may be several KiB
+// apart, and a panel reads only 2 lines of each.
 constexpr int64_t kPairedRowsAhead = 16;
 
 // [count / 2][stride] pairs of rows; a missing last row is 0.

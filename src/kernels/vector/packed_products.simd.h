@@ -128,9 +128,9 @@ RAPT_INLINE void pack_column_panel(const typename S::Stored* right, int64_t colu
     }
 }
 
-// Packs whole panels of columns that lie side by side. Terms may be several KiB apart, and of a
-// single panel each is 2 lines, which memory delivers slowly. The panels begin in one set of the
-// L1, which holds the lines of four.
+// Packs whole panels of columns that lie side by side. Terms may be several KiB apart, and a single
+// panel reads only 2 lines of each, which memory delivers slowly. Panels of 256 terms start in the
+// same L1 set; four panels at once fit its ways.
 constexpr int kPanelsAtOnce = 4;
 template <class V, class S, class E = typename V::Element>
 RAPT_INLINE void pack_whole_term_panels(const typename S::Stored* right, int64_t term_stride,

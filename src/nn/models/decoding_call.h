@@ -49,7 +49,7 @@ class AppendedTokens {
 // workspace, and without memory.
 CacheViews counted_views(const DecodingSizes& sizes, const DecodingCache& cache);
 
-// Rows of f32 as a cache of 16-bit numbers takes them.
+// Rows of f32 rounded to a 16-bit type.
 TensorView rounded_rows(const TensorView& rows, DType dtype, const Run& run);
 
 // The last row of each sequence [batch, n, features], as [batch, features].
