@@ -72,7 +72,9 @@ TEST(ScratchPlanner, RowsOfAPlace) {
   planner.place(rows, {2, 3, 5});
   planner.place(list, {7});
   planner.place_if(false, absent, {7});
-  alignas(64) std::byte memory[64 * 5 + 3 * rapt::kScratchGap];
+  std::vector<std::byte> bytes(planner.total());
+  const rapt::Workspace scratch(bytes, bytes.size());
+  std::byte* const memory = scratch.begin();
   EXPECT_EQ(reinterpret_cast<std::byte*>(rows.in(memory)), memory + 64 + rapt::kScratchGap);
   EXPECT_EQ(rows.in(memory, 4) - rows.in(memory), 20);
   EXPECT_EQ(rows.columns(), 5);
@@ -112,7 +114,9 @@ TEST(ScratchPlannerDeathTest, APlaceWithoutMemoryIsNotRead) {
   Place<float> forgotten, absent, rows;
   planner.place_if(false, absent, {2, 3});
   planner.place(rows, {2, 3});
-  std::byte memory[64 + rapt::kScratchGap] = {};
+  std::vector<std::byte> bytes(planner.total());
+  const rapt::Workspace scratch(bytes, bytes.size());
+  std::byte* const memory = scratch.begin();
   EXPECT_DEATH(absent.in(memory), "has_memory");
   EXPECT_DEATH(absent.columns(), "has_memory");
   EXPECT_DEATH(forgotten.in(memory), "has_memory");

@@ -1,8 +1,10 @@
 // lsh_buckets(): the buckets that a call with these tensors finds.
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "attention/plan/prepare.h"
+#include "base/call_memory.h"
 #include "base/check_argument.h"
 #include "method/lsh/hashed_heads.h"
 
@@ -32,8 +34,12 @@ void find_all(const MethodCall& call, const Lsh& lsh, const LshSizes& sizes, Lsh
   hashed.place(head_plan, worker_plan);
   Tensor head_memory(DType::u8, {static_cast<int64_t>(head_plan.total())});
   Tensor worker_memory(DType::u8, {static_cast<int64_t>(worker_plan.total())});
-  auto* const memory = static_cast<std::byte*>(head_memory.data());
-  auto* const worker = static_cast<std::byte*>(worker_memory.data());
+  const std::span head_bytes = std::as_writable_bytes(head_memory.values<uint8_t>());
+  const std::span worker_bytes = std::as_writable_bytes(worker_memory.values<uint8_t>());
+  const Workspace of_head(head_bytes, head_bytes.size());
+  const Workspace of_worker(worker_bytes, worker_bytes.size());
+  std::byte* const memory = of_head.begin();
+  std::byte* const worker = of_worker.begin();
   const Problem& p = call.problem;
   for (int64_t head = 0; head < p.heads; ++head) {
     hashed.draw_rotations(head, memory);
