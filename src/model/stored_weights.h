@@ -45,8 +45,8 @@ class StoredWeights {
   std::vector<bool> used_;
 };
 
-// A weight as products read it that are computed in f32: mapped in its own type, or, of f64, a copy
-// in f32; in bf16: mapped, or a copy in bf16.
+// Loads a weight for products. In f32 it is mapped in its own type; f64 is copied to f32. In bf16
+// it is mapped if it is bf16, else copied.
 LoadedTensor load_weight(const StoredTensor& stored, DType computed);
 
 // The bytes of memory that load_weight() takes; 0: it is mapped.
