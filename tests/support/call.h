@@ -30,22 +30,24 @@ inline testing::AssertionResult same_results(const AttentionResult& got,
   return testing::AssertionSuccess();
 }
 
-// The same with every capture.
+// The same with every capture, of which both have the same ones.
 inline testing::AssertionResult same_captures(const AttentionResult& got,
                                               const AttentionResult& expected) {
   if (auto same = same_results(got, expected); !same) return same;
   const struct {
     const char* name;
     Tensor AttentionResult::*tensor;
-  } captures[] = {{"map", &AttentionResult::map},
-                  {"top_keys", &AttentionResult::top_keys},
-                  {"top_weights", &AttentionResult::top_weights},
-                  {"entropy", &AttentionResult::entropy},
-                  {"received", &AttentionResult::received}};
-  for (const auto& [name, tensor] : captures)
+  } captures[] = {
+      {"weights", &AttentionResult::weights},   {"map", &AttentionResult::map},
+      {"top_keys", &AttentionResult::top_keys}, {"top_weights", &AttentionResult::top_weights},
+      {"entropy", &AttentionResult::entropy},   {"received", &AttentionResult::received}};
+  for (const auto& [name, tensor] : captures) {
+    if ((got.*tensor).defined() != (expected.*tensor).defined())
+      return testing::AssertionFailure() << "only one of both has " << name;
     if ((expected.*tensor).defined())
       if (auto same = same_bits(got.*tensor, expected.*tensor); !same)
         return same << " (" << name << ")";
+  }
   return testing::AssertionSuccess();
 }
 
