@@ -50,7 +50,7 @@ class DecoderLoader {
     if (computed_ == DType::bf16) info_.dtype = computed_;
     model_.tokens = matrix(tokens);
     if (spec_.is_gpt2())
-      model_.places = matrix(weights_.find("wpe.weight", {spec_.context, spec_.features}));
+      model_.places = addend(weights_.find("wpe.weight", {spec_.context, spec_.features}));
     for (int64_t i = 0; i < spec_.layers; ++i) add_block(names_.blocks + std::to_string(i) + ".");
     model_.norm = norm(names_.norm, spec_.features);
     model_.head = model_.tokens;
@@ -116,7 +116,7 @@ class DecoderLoader {
   StoredLinear linear(const std::string& name, int64_t out, int64_t in, bool bias) {
     StoredLinear made;
     made.weight = matrix(weights_.find(name + ".weight", {out, in}));
-    if (bias) made.bias = matrix(weights_.find(name + ".bias", {out}));
+    if (bias) made.bias = addend(weights_.find(name + ".bias", {out}));
     return made;
   }
 
@@ -125,13 +125,17 @@ class DecoderLoader {
     StoredLinear made;
     const TensorView stored = matrix(weights_.find(name + ".weight", {in, out}));
     if (!counts_) made.weight = stored.transposed();
-    made.bias = matrix(weights_.find(name + ".bias", {out}));
+    made.bias = addend(weights_.find(name + ".bias", {out}));
     return made;
   }
 
-  TensorView matrix(const StoredTensor& stored) {
-    if (!counts_) return keep(load_weight(stored, computed_));
-    count(stored, copied_bytes(stored, computed_));
+  // A factor of products, or numbers that are added in f32 and therefore not rounded.
+  TensorView matrix(const StoredTensor& stored) { return weight(stored, computed_); }
+  TensorView addend(const StoredTensor& stored) { return weight(stored, DType::f32); }
+
+  TensorView weight(const StoredTensor& stored, DType computed) {
+    if (!counts_) return keep(load_weight(stored, computed));
+    count(stored, copied_bytes(stored, computed));
     return {};
   }
 

@@ -229,10 +229,11 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   const model::DecoderInfo info = model::load_decoder_info(folder_.path());
   EXPECT_EQ(info.spec.ignored_keys, std::vector<std::string>{"unsloth_version"});
   const model::DecoderModel model = model::load_decoder(folder_.path());
-  int64_t mapped = 0, elements = 0;
+  int64_t mapped = 0, elements = 0, biases = 0;
   for (const LoadedTensor& tensor : model.loaded) {
     EXPECT_TRUE(tensor.mapped());
     elements += tensor.view().count();
+    if (tensor.view().rank == 1) biases += tensor.view().count();
     mapped += tensor.view().count() * size_of(tensor.view().dtype);
   }
   const int64_t norms = 5 * 24;
@@ -240,8 +241,9 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   EXPECT_EQ(info.copied_bytes, norms * size_of(DType::f32));
   EXPECT_EQ(info.parameters, elements + norms);
   const model::DecoderInfo halved = model::load_decoder_info(folder_.path(), DType::bf16);
-  EXPECT_EQ(halved.mapped_bytes, 0);  // the folder is in f32
-  EXPECT_EQ(halved.copied_bytes, info.copied_bytes + elements * size_of(DType::bf16));
+  // The folder is in f32, of which only biases are mapped.
+  EXPECT_EQ(halved.mapped_bytes, biases * size_of(DType::f32));
+  EXPECT_EQ(halved.copied_bytes, info.copied_bytes + (elements - biases) * size_of(DType::bf16));
   EXPECT_EQ(halved.dtype, DType::bf16);
   expect_error(
       ErrorCode::dtype, [&] { model::load_decoder(folder_.path(), DType::f16); },
@@ -254,6 +256,10 @@ TEST_F(DecoderFilesTest, SaysWhatAFolderHolds) {
   const model::DecoderModel gpt2 = model::load_decoder(folder_.path());
   EXPECT_TRUE(std::ranges::all_of(gpt2.loaded, &LoadedTensor::mapped));
   EXPECT_EQ(gpt2.blocks[0].widen.weight.strides[0], 1);
+  const model::DecoderModel rounded = model::load_decoder(folder_.path(), DType::bf16);
+  EXPECT_EQ(rounded.blocks[0].widen.weight.dtype, DType::bf16);
+  EXPECT_EQ(rounded.blocks[0].widen.bias.dtype, DType::f32);  // is added, so it is not rounded
+  EXPECT_EQ(rounded.places.dtype, DType::f32);
   take("bert");
   EXPECT_FALSE(model::is_decoder_folder(folder_.path()));
   for (const auto& [type, expected] : {std::pair("phi3", "expected one of bert, "),
