@@ -25,7 +25,8 @@
 // Weights are read where they lie in the mapped files, in their own type (f32, bf16 or f16). So are
 // GPT-2's transposed matrices; f64 and norms are copied. Everything else is computed in f32. In
 // bf16, rows are rounded to bf16 before each product, and so are weights of other types, which are
-// copied; sums, norms and attention are computed in f32.
+// copied; sums, norms and attention are computed in f32. Biases and GPT-2's positions, which are
+// added, are not rounded.
 // A cache may keep keys and values in bf16 or f16 (DecodingSizes::cache_dtype).
 #include <cstdint>
 #include <optional>
