@@ -38,7 +38,7 @@ bool expect_bits_of_one_thread(const Descriptor& descriptor) {
 }
 
 // Draws `count` problems that threads share and that accept(descriptor), which may change them,
-// returns true for. Returns how many of them sum their keys in several chunks.
+// returns true for, until one fails. Returns how many of them sum their keys in several chunks.
 template <class Accept>
 int for_shared_problems(int count, uint64_t seed, const Accept& accept) {
   LawGrid grid(seed, InputKinds::any, Work::shared);
@@ -61,7 +61,10 @@ int for_shared_problems(int count, uint64_t seed, const Accept& accept) {
 TEST(SharedWork, reg_thread_count_bits) {
   const int count = problem_count(50);
   const auto any = [](Descriptor&) { return true; };
-  EXPECT_GE(for_shared_problems(count, base_seed() + 7, any), count / 20);
+  const int in_chunks = for_shared_problems(count, base_seed() + 7, any);
+  if (!HasFailure()) {
+    EXPECT_GE(in_chunks, count / 20) << "too few long rows";
+  }
 }
 
 // Where masks attend by groups of queries, tiles end with groups. A unit of one such tile may be
