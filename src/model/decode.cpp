@@ -106,9 +106,9 @@ void DecoderModel::decode(const TensorView& new_tokens, nn::DecodingCache& cache
   if (!run.counts()) check_decoding(own, new_tokens, cache, logits);
   const nn::Arena::Frame frame(run.scratch);
   const int64_t batch = new_tokens.shape[0], n = new_tokens.shape[1];
-  const nn::DecodingPlaces places(cache, n, run);
-  nn::AppendedTokens appended(cache, places.lengths, run);
-  const DecoderCall call(*this, places.positions, run);
+  const nn::DecodingPlaces new_places(cache, n, run);
+  nn::AppendedTokens appended(cache, new_places.lengths, run);
+  const DecoderCall call(*this, new_places.positions, run);
   CachedHeads attention(own, cache, weights, run);
   const TensorView x = run.scratch.take(DType::f32, {batch, n, spec.features});
   call.embed(new_tokens, x);
