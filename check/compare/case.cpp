@@ -245,15 +245,15 @@ DType Case::multiplied_dtype() const {
 
 std::string Case::kernel() const {
   Inputs in = laid_out();
-  rapt::AttentionOptions options = wanted_options();
+  rapt::AttentionOptions wanted = wanted_options();
   // A method may call the exact engine, with one kernel class, on rows in f32.
-  if (options.method != nullptr) {
-    options.method = nullptr;
-    options.invariant = true;
+  if (wanted.method != nullptr) {
+    wanted.method = nullptr;
+    wanted.invariant = true;
     for (TensorView* const rows : {&in.query, &in.key, &in.value})
       rows->data = nullptr, rows->dtype = multiplied_dtype();
   }
-  return rapt::plan(in.query, in.key, in.value, options).kernel;
+  return rapt::plan(in.query, in.key, in.value, wanted).kernel;
 }
 
 int64_t Case::first_key(int64_t query_position) const {

@@ -70,10 +70,10 @@ class Translation {
 
  private:
   void one(int64_t lse_at, int64_t output, int64_t row) {
-    constexpr double kLog2E = 1.4426950408889634074;
+    constexpr double kLog2OfE = 1.4426950408889634074;
     E& lse = static_cast<E*>(lse_.data)[lse_at];
     if (lse != -INFINITY) {
-      if (d_.lse == LseBase::two) lse = static_cast<E>(lse * kLog2E);
+      if (d_.lse == LseBase::two) lse = static_cast<E>(lse * kLog2OfE);
       return;
     }
     if (d_.lse != LseBase::none) lse = static_cast<E>(d_.empty_lse);

@@ -45,8 +45,8 @@ class ScoreTiles {
         blocks_(call, exact_, scratch_),
         route_thread_(call.kernels.route) {
     natural_units_ = p_.has_bias || !call.score_functions.empty() || call.kernels.natural_units;
-    constexpr double kLog2E = 1.4426950408889634074;
-    factor_ = static_cast<E>(natural_units_ ? p_.scale : p_.scale * kLog2E);
+    constexpr double kLog2OfE = 1.4426950408889634074;
+    factor_ = static_cast<E>(natural_units_ ? p_.scale : p_.scale * kLog2OfE);
   }
 
   // Selects one sequence of one head.

@@ -94,8 +94,9 @@ std::string prefix_for(const std::vector<const NamedTensor*>& tensors,
     json += "," + std::to_string(offset) + "]}";
   }
   json += "}";
-  constexpr size_t kAlignment = 64;
-  json.append((kAlignment - (kLengthBytes + json.size()) % kAlignment) % kAlignment, ' ');
+  constexpr size_t kHeaderAlignment = 64;
+  json.append(
+      (kHeaderAlignment - (kLengthBytes + json.size()) % kHeaderAlignment) % kHeaderAlignment, ' ');
   if (std::ssize(json) > kMaxSafetensorsHeader)
     throw Error(ErrorCode::argument,
                 ".safetensors: expected names and metadata that fit into a "
