@@ -1,6 +1,7 @@
 #pragma once
-// What holds for a tokenizer and any bytes: ids are in the vocabulary, spans of tokens lie within
-// the text, and decoding gives the text back, unless the tokenizer is of a kind that changes texts.
+// Laws of encoding that hold for every tokenizer and all bytes: ids are in the vocabulary, spans of
+// tokens lie within the text, and decoding gives the text back, unless the tokenizer is of a kind
+// that changes texts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

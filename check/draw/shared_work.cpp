@@ -27,7 +27,7 @@ void draw_shared_sizes(std::string_view sizes, bool square, Descriptor& d, Rando
   d.value_dim = random.chance(0.6) ? d.head_dim : random.between(8, 64);
   if (sizes == "narrow value") d.value_dim = random.between(1, 3);
   d.q_len = d.k_len = 1;
-  // What work has to be multiplied by.
+  // The factor by which the problem has to grow to be `work` products.
   const auto missing = [&] { return std::max(1.0, std::ceil(work / products_of(d))); };
   if (square) {
     d.q_len = d.k_len = static_cast<int64_t>(std::ceil(std::sqrt(missing())));

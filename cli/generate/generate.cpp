@@ -135,8 +135,8 @@ void print_texts(const ContinuedPrompt& continued, size_t number, size_t count) 
   }
 }
 
-// What all prompts share.
-struct PromptLoop {
+// The model and the settings with which every prompt is continued.
+struct GenerationSetup {
   const model::DecoderModel& model;
   const generation::GeneratorOptions& options;
   const Context& context;
@@ -146,24 +146,24 @@ struct PromptLoop {
 };
 
 // Continues prompt `at` of the report. A generator of its own keeps it apart from the others.
-void continue_prompt(const PromptLoop& loop, size_t at, GenerateReport& report) {
+void continue_prompt(const GenerationSetup& setup, size_t at, GenerateReport& report) {
   ContinuedPrompt& continued = report.prompts[at];
-  const auto texts = static_cast<size_t>(loop.options.sequences);
+  const auto texts = static_cast<size_t>(setup.options.sequences);
   const size_t number = at * texts + 1, count = report.prompts.size() * texts;
-  generation::Generator generator(loop.model, loop.options, continued.tokens, loop.context);
+  generation::Generator generator(setup.model, setup.options, continued.tokens, setup.context);
   continued.texts.resize(texts);
-  TextOutput output(loop.prints && texts == 1);
+  TextOutput output(setup.prints && texts == 1);
   print_heading(output, number, count);
   output.print(continued.prompt.text);
   try {
-    generate_texts(generator, loop.decoder, output, loop.attention, report, continued.texts);
+    generate_texts(generator, setup.decoder, output, setup.attention, report, continued.texts);
   } catch (const Error& error) {
     output.end_line();
     if (error.code() != ErrorCode::cancelled) throw;
     throw Failure(Exit::interrupted, "interrupted");
   }
   output.end_line();
-  if (loop.prints && texts > 1) print_texts(continued, number, count);
+  if (setup.prints && texts > 1) print_texts(continued, number, count);
 }
 
 void write_attention(AttentionRows& attention, const generation::LayerHead& head,
@@ -205,13 +205,13 @@ void run_generate(const GenerateArguments& a) {
   if (attention) choose_head(settings, model.sizes(), options);
   stop_if_interrupted();
 
-  const PromptLoop loop{.model = model,
-                        .options = options,
-                        .context = settings.context,
-                        .decoder = decoder,
-                        .attention = attention ? &*attention : nullptr,
-                        .prints = !a.json};
-  for (size_t at = 0; at < report.prompts.size(); ++at) continue_prompt(loop, at, report);
+  const GenerationSetup setup{.model = model,
+                              .options = options,
+                              .context = settings.context,
+                              .decoder = decoder,
+                              .attention = attention ? &*attention : nullptr,
+                              .prints = !a.json};
+  for (size_t at = 0; at < report.prompts.size(); ++at) continue_prompt(setup, at, report);
   if (attention) write_attention(*attention, *options.attention, tokenizer, report.prompts[0]);
   if (a.json) return print_json(generate_document(report, model, options, a.attention));
   narrate(generate_summary(report));

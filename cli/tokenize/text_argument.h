@@ -10,7 +10,7 @@ namespace rapt::cli {
 // Throws Failure(io) for a file that cannot be read.
 std::string text_of_argument(const std::string& argument);
 
-// What messages call the texts: their files, "text 2", or "the text" if it is the only one.
+// The names of the texts in messages: their files, "text 2", or "the text" if it is the only one.
 std::vector<std::string> names_of_texts(const std::vector<std::string>& arguments);
 
 // text::encode_texts() of a text or a pair. Errors of a text begin with its name.

@@ -70,8 +70,8 @@ struct GeneratorOptions {
   WhenFull when_full = WhenFull::stop;      // what happens when the context is full
   bool invariant = false;                   // DecodingCache::invariant of its caches
   std::optional<LayerHead> attention = {};  // whose weights attention() returns
-  // Of keys and values; absent: the type that the model computes in. A DecoderModel rounds them to
-  // bf16 or f16, which halves the cache.
+  // The type of keys and values in the cache. Absent: that in which the model computes. A
+  // DecoderModel rounds them to bf16 or f16, which halves the cache.
   std::optional<DType> cache_dtype = {};
 };
 

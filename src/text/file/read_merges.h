@@ -1,5 +1,5 @@
 #pragma once
-// What all kinds of BPE have in a file: settings, and merges by rank.
+// Reads the parts of a file that every kind of BPE has: settings, and merges by rank.
 #include <string>
 #include <vector>
 

@@ -142,7 +142,7 @@ PlainMatrix lsh_counts(const Lsh& lsh, const LshBuckets& buckets, int64_t head,
   return counts;
 }
 
-// What a call computes, of each head.
+// The results of a call, one for each head.
 struct PlainCall {
   std::vector<PlainResult> heads;
   std::vector<PlainMatrix> counts;  // of the pairs looked at
